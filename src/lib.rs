@@ -1,1 +1,4 @@
-//! x
+//! Controller: from a runbook to a report.
+
+pub mod plan;
+pub mod connect;

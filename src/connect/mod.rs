@@ -1,0 +1,1 @@
+//! A duplex byte stream to a program started on a node.

@@ -1,0 +1,3 @@
+//! What will be done: every name resolved, every number in range.
+
+pub mod access;
