@@ -1,0 +1,252 @@
+//! Reading storage as Oracle Database reads it: what is asked, and what comes back.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::transfer::{Guard, JobId, Stopped};
+use crate::units::{Bytes, BytesPerSecond};
+use crate::{FromWire, InvalidMessage, ToWire, pb};
+
+/// What is read. Files and devices are opened read only; only a scratch file is ever made.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageTarget {
+    File(String),
+    Device(String),
+    /// Made in `dir`, filled with incompressible blocks, unlinked before it is filled.
+    Scratch {
+        dir: String,
+        size: Bytes,
+    },
+}
+
+/// How Oracle Database asks for blocks.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoragePattern {
+    /// `db file sequential read`: one random block at a time, `pread`.
+    SingleBlock,
+    /// `direct path read`: sequential large reads, a fixed number kept outstanding.
+    DirectPath,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoragePoint {
+    pub pattern: StoragePattern,
+    /// Of one read.
+    pub request_bytes: u64,
+    /// Concurrent readers of `SingleBlock`, outstanding requests (I/O slots) of `DirectPath`.
+    pub outstanding: u32,
+    pub duration_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StorageJob {
+    pub job: JobId,
+    pub target: StorageTarget,
+    pub points: Vec<StoragePoint>,
+    pub sample: Duration,
+    pub guard: Guard,
+    /// Of the random offsets.
+    pub seed: u64,
+    pub prepare_deadline: Duration,
+    pub rate: Option<BytesPerSecond>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum StorageEvent {
+    Prepared(StoragePrepared),
+    Progress(StorageProgress),
+    Result(Box<StorageResult>),
+    End { stopped: Option<Stopped> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StorageProgress {
+    pub text: String,
+    /// 0 to 1.
+    pub share_done: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoragePrepared {
+    pub path: String,
+    pub size_bytes: u64,
+    pub filesystem: String,
+    pub device: Option<String>,
+    pub alignment_bytes: u32,
+    /// Of 256 random blocks: how many hold only zeros. Arrays answer those without a disk.
+    pub zero_block_share: Option<f64>,
+    pub scratch: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StorageResult {
+    pub point: StoragePoint,
+    /// `pread`, `io_uring`, `threads`.
+    pub engine: String,
+    pub engine_reason: String,
+    pub reads: u64,
+    pub bytes: u64,
+    pub elapsed_ns: u64,
+    pub samples: Vec<StorageSample>,
+    pub latency: Latency,
+    /// `/proc/self/io` read_bytes over bytes asked for: 1 when every byte came from a device.
+    pub device_read_ratio: Option<f64>,
+    pub device_requests_per_read: Option<f64>,
+    /// Read from the same device by others meanwhile.
+    pub foreign_bytes: Option<u64>,
+    pub cpu_us: u64,
+    pub short_reads: u64,
+    /// Pages of the buffers: `4 KiB` as a PGA has, `2 MiB` as an SGA in HugePages has.
+    pub buffer_pages: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StorageSample {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub reads: u64,
+    pub bytes: u64,
+}
+
+/// Nearest-rank percentiles from an HdrHistogram with three significant digits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean_us: f64,
+    pub min_us: f64,
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+    pub buckets: Vec<LatencyBucket>,
+}
+
+/// Reads that took at most `upper_us` and more than the bucket before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyBucket {
+    pub upper_us: f64,
+    pub count: u64,
+}
+
+mirror!(StoragePoint, StoragePoint { pattern, request_bytes, outstanding, duration_ms });
+mirror!(StorageProgress, StorageProgress { text, share_done });
+mirror!(
+    StoragePrepared,
+    StoragePrepared {
+        path,
+        size_bytes,
+        filesystem,
+        device,
+        alignment_bytes,
+        zero_block_share,
+        scratch,
+    }
+);
+mirror!(
+    StorageResult,
+    StorageResult {
+        point,
+        engine,
+        engine_reason,
+        reads,
+        bytes,
+        elapsed_ns,
+        samples,
+        latency,
+        device_read_ratio,
+        device_requests_per_read,
+        foreign_bytes,
+        cpu_us,
+        short_reads,
+        buffer_pages,
+    }
+);
+mirror!(StorageSample, StorageSample { from_ns, to_ns, reads, bytes });
+mirror!(
+    Latency,
+    Latency { count, mean_us, min_us, p50_us, p90_us, p99_us, p999_us, max_us, buckets }
+);
+mirror!(LatencyBucket, LatencyBucket { upper_us, count });
+mirror_enum!(StoragePattern, StoragePattern { SingleBlock, DirectPath });
+
+impl ToWire<pb::ReadStorageRequest> for StorageJob {
+    fn to_wire(self) -> pb::ReadStorageRequest {
+        use pb::read_storage_request::Target;
+        let target = match self.target {
+            StorageTarget::File(path) => Target::File(path),
+            StorageTarget::Device(path) => Target::Device(path),
+            StorageTarget::Scratch { dir, size } => {
+                Target::Scratch(pb::ScratchTarget { dir, size_bytes: size.0 })
+            }
+        };
+        pb::ReadStorageRequest {
+            job: self.job.0,
+            target: Some(target),
+            points: self.points.to_wire(),
+            sample_ms: self.sample.as_millis() as u64,
+            guard: self.guard.to_wire(),
+            seed: self.seed,
+            prepare_deadline_ms: self.prepare_deadline.as_millis() as u64,
+            rate_bytes_per_second: self.rate.map(|rate| rate.0),
+        }
+    }
+}
+
+impl FromWire<pb::ReadStorageRequest> for StorageJob {
+    fn from_wire(wire: pb::ReadStorageRequest) -> Result<Self, InvalidMessage> {
+        use pb::read_storage_request::Target;
+        let target = match wire.target.ok_or_else(|| InvalidMessage::missing().at("target"))? {
+            Target::File(path) => StorageTarget::File(path),
+            Target::Device(path) => StorageTarget::Device(path),
+            Target::Scratch(scratch) => {
+                StorageTarget::Scratch { dir: scratch.dir, size: Bytes(scratch.size_bytes) }
+            }
+        };
+        if wire.sample_ms == 0 {
+            return Err(InvalidMessage::invalid("must be above 0").at("sample_ms"));
+        }
+        Ok(Self {
+            job: JobId(wire.job),
+            target,
+            points: Vec::from_wire(wire.points).map_err(|error| error.at("points"))?,
+            sample: Duration::from_millis(wire.sample_ms),
+            guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
+            seed: wire.seed,
+            prepare_deadline: Duration::from_millis(wire.prepare_deadline_ms),
+            rate: wire.rate_bytes_per_second.map(BytesPerSecond),
+        })
+    }
+}
+
+impl ToWire<pb::StorageEvent> for StorageEvent {
+    fn to_wire(self) -> pb::StorageEvent {
+        use pb::storage_event::Event;
+        let event = match self {
+            Self::Prepared(prepared) => Event::Prepared(prepared.to_wire()),
+            Self::Progress(progress) => Event::Progress(progress.to_wire()),
+            Self::Result(result) => Event::Result((*result).to_wire()),
+            Self::End { stopped } => Event::End(pb::StorageEnd { stopped: stopped.to_wire() }),
+        };
+        pb::StorageEvent { event: Some(event) }
+    }
+}
+
+impl FromWire<pb::StorageEvent> for StorageEvent {
+    fn from_wire(wire: pb::StorageEvent) -> Result<Self, InvalidMessage> {
+        use pb::storage_event::Event;
+        match wire.event.ok_or_else(|| InvalidMessage::missing().at("event"))? {
+            Event::Prepared(prepared) => StoragePrepared::from_wire(prepared).map(Self::Prepared),
+            Event::Progress(progress) => StorageProgress::from_wire(progress).map(Self::Progress),
+            Event::Result(result) => {
+                StorageResult::from_wire(result).map(|result| Self::Result(Box::new(result)))
+            }
+            Event::End(end) => Ok(Self::End {
+                stopped: Option::from_wire(end.stopped).map_err(|error| error.at("stopped"))?,
+            }),
+        }
+    }
+}

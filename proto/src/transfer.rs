@@ -1,0 +1,510 @@
+//! A throughput test: what its two ends are asked, and what they tell while it runs.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tcp_info::TcpInfo;
+use crate::units::{Bytes, BytesPerSecond, Share};
+use crate::{FromWire, InvalidMessage, ToWire, pb};
+
+/// Names one job of one agent; the controller counts them.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub u64);
+
+/// Proves that a data connection belongs to the test; used once.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Token(pub [u8; 16]);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Token(***)")
+    }
+}
+
+/// What a test asks of its sockets; `None` leaves it to the system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SocketRequest {
+    /// Setting one stops auto-tuning of that buffer (tcp(7)).
+    pub socket_buffer_bytes: Option<u64>,
+    pub congestion_control: Option<String>,
+    /// Clamp of the maximum segment size (TCP_MAXSEG).
+    pub mss_bytes: Option<u32>,
+}
+
+/// When the agent ends a job by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Guard {
+    pub cpu_share_max: Option<Share>,
+    /// 1-minute load average per CPU.
+    pub load_max: Option<f64>,
+}
+
+/// What is in the messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// Incompressible, different in every stream.
+    Random,
+    Zeros,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceiveJob {
+    pub job: JobId,
+    pub token: Token,
+    pub bind_address: IpAddr,
+    /// First and last port that may be used.
+    pub ports: (u16, u16),
+    /// `None`: translated addresses; the token alone decides.
+    pub expected_peer: Option<IpAddr>,
+    pub num_conn: u32,
+    pub socket: SocketRequest,
+    /// Of the whole job; the port closes by itself after it.
+    pub deadline: Duration,
+    pub sample: Duration,
+    /// Between two readings of TCP_INFO.
+    pub reading: Duration,
+    pub guard: Guard,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendJob {
+    pub job: JobId,
+    pub token: Token,
+    pub address: IpAddr,
+    pub port: u16,
+    pub bind_address: Option<IpAddr>,
+    pub num_conn: u32,
+    pub socket: SocketRequest,
+    pub message: Bytes,
+    pub payload: Payload,
+    pub duration: Duration,
+    pub reading: Duration,
+    pub connect_deadline: Duration,
+    /// For `Go` to arrive.
+    pub go_deadline: Duration,
+    /// Of all streams together.
+    pub rate: Option<BytesPerSecond>,
+    pub bytes_max: Option<Bytes>,
+    pub guard: Guard,
+}
+
+/// What both ends tell while a test runs, in this order; batches repeat.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TransferEvent {
+    /// The receiver listens on this port.
+    Ready {
+        port: u16,
+    },
+    Connected(Connected),
+    /// The sender's first byte is about to leave.
+    Started {
+        at_ns: i64,
+    },
+    Batch(Batch),
+    End(TransferEnd),
+}
+
+/// All connections of this end stand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connected {
+    pub streams: Vec<StreamStart>,
+    pub at_ns: i64,
+}
+
+/// One connection after its token was taken and before its first byte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamStart {
+    pub stream: u32,
+    pub local: String,
+    pub remote: String,
+    pub congestion_control: String,
+    /// As getsockopt reports it: on Linux twice what may carry data (socket(7)).
+    pub send_buffer_bytes: u64,
+    pub receive_buffer_bytes: u64,
+    /// The baseline for differences: `bytes_acked` counts the SYN.
+    pub tcp: TcpInfo,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    pub samples: Vec<Sample>,
+    pub readings: Vec<Reading>,
+}
+
+/// Bytes of each stream between two moments of the agent's monotonic clock: read at the receiver,
+/// written at the sender.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub stream_bytes: Vec<u64>,
+}
+
+impl Sample {
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.stream_bytes.iter().sum())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    pub at_ns: i64,
+    pub stream: u32,
+    pub tcp: TcpInfo,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TransferEnd {
+    pub streams: Vec<StreamEnd>,
+    pub cpu: CpuUse,
+    /// `None` when the job ran its course.
+    pub stopped: Option<Stopped>,
+    /// Connections that were closed because they did not belong to the test.
+    pub strangers: u32,
+    pub at_ns: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamEnd {
+    pub stream: u32,
+    pub bytes: u64,
+    pub first_byte_ns: Option<i64>,
+    pub last_byte_ns: Option<i64>,
+    /// Read before close.
+    pub tcp: TcpInfo,
+    /// Auto-tuning moves them during the test.
+    pub send_buffer_bytes: u64,
+    pub receive_buffer_bytes: u64,
+    /// False when the peer had not taken everything within the drain deadline.
+    pub drained: bool,
+}
+
+/// Processor time during a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Of the job's threads.
+    pub threads_us: u64,
+    pub busiest_thread_us: u64,
+    pub elapsed_us: u64,
+    /// Of the whole host, as a number of cores.
+    pub host_cores: Option<f64>,
+    pub host_softirq_cores: Option<f64>,
+    pub host_steal_cores: Option<f64>,
+    /// 0 to 1.
+    pub busiest_core_share: Option<f64>,
+}
+
+/// Why a job ended before its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    pub cause: StopCause,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// A limit of the runbook: bytes, CPU, load.
+    Limit,
+    Cancelled,
+    /// The data port could not be opened or reached.
+    Connect,
+    /// The other end went away or answered nonsense.
+    Peer,
+    Deadline,
+    /// The operating system refused something.
+    System,
+}
+
+mirror!(SocketRequest, SocketRequest { socket_buffer_bytes, congestion_control, mss_bytes });
+mirror!(Connected, Connected { streams, at_ns });
+mirror!(
+    StreamStart,
+    StreamStart {
+        stream,
+        local,
+        remote,
+        congestion_control,
+        send_buffer_bytes,
+        receive_buffer_bytes,
+        tcp,
+    }
+);
+mirror!(Batch, Batch { samples, readings });
+mirror!(Sample, Sample { from_ns, to_ns, stream_bytes });
+mirror!(Reading, Reading { at_ns, stream, tcp });
+mirror!(TransferEnd, TransferEnd { streams, cpu, stopped, strangers, at_ns });
+mirror!(
+    StreamEnd,
+    StreamEnd {
+        stream,
+        bytes,
+        first_byte_ns,
+        last_byte_ns,
+        tcp,
+        send_buffer_bytes,
+        receive_buffer_bytes,
+        drained,
+    }
+);
+mirror!(
+    CpuUse,
+    CpuUse {
+        threads_us,
+        busiest_thread_us,
+        elapsed_us,
+        host_cores,
+        host_softirq_cores,
+        host_steal_cores,
+        busiest_core_share,
+    }
+);
+mirror!(Stopped, Stopped { cause, text });
+mirror_enum!(StopCause, StopCause { Limit, Cancelled, Connect, Peer, Deadline, System });
+mirror_enum!(Payload, Payload { Random, Zeros });
+mirror!(@required Guard, Guard);
+
+impl ToWire<pb::Guard> for Guard {
+    fn to_wire(self) -> pb::Guard {
+        pb::Guard {
+            cpu_share_max: self.cpu_share_max.map(|share| share.0),
+            load_max: self.load_max,
+        }
+    }
+}
+
+impl FromWire<pb::Guard> for Guard {
+    fn from_wire(wire: pb::Guard) -> Result<Self, InvalidMessage> {
+        Ok(Self { cpu_share_max: wire.cpu_share_max.map(Share), load_max: wire.load_max })
+    }
+}
+
+impl ToWire<pb::ReceiveRequest> for ReceiveJob {
+    fn to_wire(self) -> pb::ReceiveRequest {
+        pb::ReceiveRequest {
+            job: self.job.0,
+            token: self.token.0.to_vec(),
+            bind_address: self.bind_address.to_string(),
+            port_first: self.ports.0.into(),
+            port_last: self.ports.1.into(),
+            expected_peer: self.expected_peer.map(|peer| peer.to_string()).unwrap_or_default(),
+            num_conn: self.num_conn,
+            socket: self.socket.to_wire(),
+            deadline_ms: milliseconds(self.deadline),
+            sample_ms: milliseconds(self.sample),
+            reading_ms: milliseconds(self.reading),
+            guard: self.guard.to_wire(),
+        }
+    }
+}
+
+impl FromWire<pb::ReceiveRequest> for ReceiveJob {
+    fn from_wire(wire: pb::ReceiveRequest) -> Result<Self, InvalidMessage> {
+        Ok(Self {
+            job: JobId(wire.job),
+            token: token(&wire.token)?,
+            bind_address: address(&wire.bind_address).map_err(|error| error.at("bind_address"))?,
+            ports: (port(wire.port_first)?, port(wire.port_last)?),
+            expected_peer: optional_address(&wire.expected_peer)
+                .map_err(|error| error.at("expected_peer"))?,
+            num_conn: num_conn(wire.num_conn)?,
+            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            deadline: Duration::from_millis(wire.deadline_ms),
+            sample: interval(wire.sample_ms).map_err(|error| error.at("sample_ms"))?,
+            reading: interval(wire.reading_ms).map_err(|error| error.at("reading_ms"))?,
+            guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
+        })
+    }
+}
+
+impl ToWire<pb::SendRequest> for SendJob {
+    fn to_wire(self) -> pb::SendRequest {
+        pb::SendRequest {
+            job: self.job.0,
+            token: self.token.0.to_vec(),
+            address: self.address.to_string(),
+            port: self.port.into(),
+            bind_address: self.bind_address.map(|bind| bind.to_string()).unwrap_or_default(),
+            num_conn: self.num_conn,
+            socket: self.socket.to_wire(),
+            message_bytes: self.message.0,
+            payload: self.payload.to_wire(),
+            duration_ms: milliseconds(self.duration),
+            reading_ms: milliseconds(self.reading),
+            connect_deadline_ms: milliseconds(self.connect_deadline),
+            go_deadline_ms: milliseconds(self.go_deadline),
+            rate_bytes_per_second: self.rate.map(|rate| rate.0),
+            bytes_max: self.bytes_max.map(|bytes| bytes.0),
+            guard: self.guard.to_wire(),
+        }
+    }
+}
+
+impl FromWire<pb::SendRequest> for SendJob {
+    fn from_wire(wire: pb::SendRequest) -> Result<Self, InvalidMessage> {
+        Ok(Self {
+            job: JobId(wire.job),
+            token: token(&wire.token)?,
+            address: address(&wire.address).map_err(|error| error.at("address"))?,
+            port: port(wire.port)?,
+            bind_address: optional_address(&wire.bind_address)
+                .map_err(|error| error.at("bind_address"))?,
+            num_conn: num_conn(wire.num_conn)?,
+            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            message: message(wire.message_bytes)?,
+            payload: Payload::from_wire(wire.payload).map_err(|error| error.at("payload"))?,
+            duration: interval(wire.duration_ms).map_err(|error| error.at("duration_ms"))?,
+            reading: interval(wire.reading_ms).map_err(|error| error.at("reading_ms"))?,
+            connect_deadline: Duration::from_millis(wire.connect_deadline_ms),
+            go_deadline: Duration::from_millis(wire.go_deadline_ms),
+            rate: wire.rate_bytes_per_second.map(rate).transpose()?,
+            bytes_max: wire.bytes_max.map(Bytes),
+            guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
+        })
+    }
+}
+
+impl ToWire<pb::TransferEvent> for TransferEvent {
+    fn to_wire(self) -> pb::TransferEvent {
+        use pb::transfer_event::Event;
+        let event = match self {
+            Self::Ready { port } => Event::Ready(pb::Ready { port: port.into() }),
+            Self::Connected(connected) => Event::Connected(connected.to_wire()),
+            Self::Started { at_ns } => Event::Started(pb::Started { at_ns }),
+            Self::Batch(batch) => Event::Batch(batch.to_wire()),
+            Self::End(end) => Event::End(end.to_wire()),
+        };
+        pb::TransferEvent { event: Some(event) }
+    }
+}
+
+impl FromWire<pb::TransferEvent> for TransferEvent {
+    fn from_wire(wire: pb::TransferEvent) -> Result<Self, InvalidMessage> {
+        use pb::transfer_event::Event;
+        match wire.event.ok_or_else(|| InvalidMessage::missing().at("event"))? {
+            Event::Ready(ready) => Ok(Self::Ready { port: port(ready.port)? }),
+            Event::Connected(connected) => Connected::from_wire(connected).map(Self::Connected),
+            Event::Started(started) => Ok(Self::Started { at_ns: started.at_ns }),
+            Event::Batch(batch) => Batch::from_wire(batch).map(Self::Batch),
+            Event::End(end) => TransferEnd::from_wire(end).map(Self::End),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn token(bytes: &[u8]) -> Result<Token, InvalidMessage> {
+    <[u8; 16]>::try_from(bytes)
+        .map(Token)
+        .map_err(|_| InvalidMessage::invalid("must be 16 bytes").at("token"))
+}
+
+fn address(text: &str) -> Result<IpAddr, InvalidMessage> {
+    text.parse().map_err(|_| InvalidMessage::invalid(format!("`{text}` is no IP address")))
+}
+
+fn optional_address(text: &str) -> Result<Option<IpAddr>, InvalidMessage> {
+    if text.is_empty() { Ok(None) } else { address(text).map(Some) }
+}
+
+fn port(number: u32) -> Result<u16, InvalidMessage> {
+    u16::try_from(number)
+        .map_err(|_| InvalidMessage::invalid(format!("{number} is no port")).at("port"))
+}
+
+fn num_conn(count: u32) -> Result<u32, InvalidMessage> {
+    match count {
+        1..=NUM_CONN_MAX => Ok(count),
+        _ => {
+            Err(InvalidMessage::invalid(format!("{count} is not 1 to {NUM_CONN_MAX}"))
+                .at("num_conn"))
+        }
+    }
+}
+
+/// More connections than this at once no test needs, and no production host should get.
+pub const NUM_CONN_MAX: u32 = 256;
+
+/// A message longer than this would not fit an agent's memory bound (streams × message).
+pub const MESSAGE_MAX: Bytes = Bytes(64 * Bytes::MIB);
+
+fn message(bytes: u64) -> Result<Bytes, InvalidMessage> {
+    match bytes {
+        1..=MAX => Ok(Bytes(bytes)),
+        _ => Err(InvalidMessage::invalid(format!("{bytes} is not 1 to {MAX}")).at("message_bytes")),
+    }
+}
+
+const MAX: u64 = MESSAGE_MAX.0;
+
+fn interval(ms: u64) -> Result<Duration, InvalidMessage> {
+    if ms == 0 {
+        return Err(InvalidMessage::invalid("must be above 0"));
+    }
+    Ok(Duration::from_millis(ms))
+}
+
+fn rate(bytes_per_second: f64) -> Result<BytesPerSecond, InvalidMessage> {
+    if bytes_per_second.is_finite() && bytes_per_second > 0.0 {
+        Ok(BytesPerSecond(bytes_per_second))
+    } else {
+        Err(InvalidMessage::invalid("must be above 0").at("rate_bytes_per_second"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_sample_survives_the_wire(from_ns: i64, to_ns: i64, stream_bytes: Vec<u64>) {
+            let sample = Sample { from_ns, to_ns, stream_bytes };
+            let event = TransferEvent::Batch(Batch { samples: vec![sample], readings: vec![] });
+            let wire: pb::TransferEvent = event.clone().to_wire();
+            prop_assert_eq!(TransferEvent::from_wire(wire).unwrap(), event);
+        }
+
+        #[test]
+        fn every_send_job_survives_the_wire(
+            job: u64, token: [u8; 16], port: u16, num_conn in 1..=NUM_CONN_MAX,
+            message in 1..=MESSAGE_MAX.0, ms in 1..1_000_000u64, buffer: Option<u64>,
+        ) {
+            let job = SendJob {
+                job: JobId(job),
+                token: Token(token),
+                address: "127.0.0.1".parse().unwrap(),
+                port,
+                bind_address: None,
+                num_conn,
+                socket: SocketRequest { socket_buffer_bytes: buffer, ..SocketRequest::default() },
+                message: Bytes(message),
+                payload: Payload::Random,
+                duration: Duration::from_millis(ms),
+                reading: Duration::from_millis(ms),
+                connect_deadline: Duration::from_millis(ms),
+                go_deadline: Duration::from_millis(ms),
+                rate: None,
+                bytes_max: buffer.map(Bytes),
+                guard: Guard { cpu_share_max: Some(Share(0.8)), load_max: None },
+            };
+            let wire: pb::SendRequest = job.clone().to_wire();
+            prop_assert_eq!(SendJob::from_wire(wire).unwrap(), job);
+        }
+    }
+
+    #[test]
+    fn a_message_that_makes_no_sense_says_where() {
+        let wire = pb::TransferEvent { event: None };
+        let error = TransferEvent::from_wire(wire).unwrap_err();
+        assert_eq!(error.to_string(), "`event` is missing");
+    }
+}
