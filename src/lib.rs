@@ -1,4 +1,7 @@
 //! Controller: from a runbook to a report.
+//!
+//! Modules are listed in the order in which data flows through them.
 
 pub mod plan;
-pub mod connect;
+pub mod record;
+pub mod report;

@@ -1,3 +1,59 @@
 //! What will be done: every name resolved, every number in range.
 
 pub mod access;
+pub mod expression;
+pub mod need;
+pub mod node;
+pub mod step;
+
+use need::{Limits, Need};
+use node::{Configuration, Node, NodeId, Pair, PairId};
+use step::Step;
+
+/// A run, decided before any node is contacted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub name: String,
+    /// SHA-256 of the runbook's text, in hexadecimal.
+    pub runbook_sha256: String,
+    pub configuration: Configuration,
+    pub nodes: Vec<Node>,
+    pub pairs: Vec<Pair>,
+    /// Of the plan itself, such as that the shorter side's nodes are used again in turn.
+    pub remarks: Vec<String>,
+    /// `None`: the runbook states none, so no need is judged.
+    pub need: Option<Need>,
+    pub limits: Limits,
+    pub steps: Vec<Step>,
+    /// Run at the end whatever happened before.
+    pub finally: Vec<Step>,
+    pub formats: Vec<ReportFormat>,
+    pub agent: AgentAfterRun,
+}
+
+impl Plan {
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    pub fn pair(&self, id: PairId) -> Pair {
+        self.pairs[id.0]
+    }
+}
+
+/// What a run leaves on a node.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum AgentAfterRun {
+    /// Nothing.
+    #[default]
+    Remove,
+    /// The agent's executable, named by its hash, for the next run.
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReportFormat {
+    Html,
+    Markdown,
+    Json,
+}

@@ -1,0 +1,155 @@
+//! A run is the fold of its events; an interrupted one is a shorter stream.
+
+use std::collections::BTreeMap;
+
+use redoline_proto::facts::HostFacts;
+use redoline_proto::handshake::ClockOffset;
+
+use super::event::{Event, Moment, RunOutcome, StepOutcome};
+use super::measurement::{Failure, Measurement, MeasurementId, Series, StorageRead, Throughput};
+use super::setup::Setup;
+use crate::plan::node::NodeId;
+
+/// All that is known of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    pub run_id: String,
+    pub version: String,
+    pub commit: String,
+    pub setup: Setup,
+    /// Since 1970, UTC.
+    pub started_unix_ms: i64,
+    /// Of the last event.
+    pub ended_unix_ms: i64,
+    /// `None`: the controller was killed, or the run still goes on.
+    pub outcome: Option<RunOutcome>,
+    pub nodes: BTreeMap<NodeId, NodeRecord>,
+    pub steps: Vec<StepRecord>,
+    pub measurements: Vec<Measurement>,
+    pub series: Vec<Series>,
+    pub warnings: Vec<(Option<NodeId>, String)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeRecord {
+    pub clock: Option<ClockOffset>,
+    pub agent: Option<String>,
+    pub accepted_host_key: Option<String>,
+    pub lost: Option<Failure>,
+    pub facts: Option<HostFacts>,
+    /// Known only when the node was released.
+    pub released: bool,
+    pub left_behind: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepRecord {
+    pub started_unix_ms: Option<i64>,
+    pub ended_unix_ms: Option<i64>,
+    /// `None`: not reached, or not finished.
+    pub outcome: Option<StepOutcome>,
+}
+
+/// The events are not those of a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the first event is not `run_started`")]
+pub struct NotARun;
+
+impl RunRecord {
+    /// Folds a whole stream.
+    pub fn fold<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Result<Self, NotARun> {
+        let mut moments = moments.into_iter();
+        let mut record = moments.next().and_then(Self::begin).ok_or(NotARun)?;
+        for moment in moments {
+            record.apply(moment);
+        }
+        Ok(record)
+    }
+
+    /// The record after its first event.
+    pub fn begin(first: &Moment) -> Option<Self> {
+        let Event::RunStarted { run_id, version, commit, setup, .. } = &first.event else {
+            return None;
+        };
+        Some(Self {
+            run_id: run_id.clone(),
+            version: version.clone(),
+            commit: commit.clone(),
+            setup: (**setup).clone(),
+            started_unix_ms: first.unix_ms,
+            ended_unix_ms: first.unix_ms,
+            outcome: None,
+            nodes: BTreeMap::new(),
+            steps: vec![StepRecord::default(); setup.steps.len()],
+            measurements: Vec::new(),
+            series: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    pub fn apply(&mut self, moment: &Moment) {
+        self.ended_unix_ms = moment.unix_ms;
+        match &moment.event {
+            Event::RunStarted { .. } | Event::TestStarted { .. } | Event::Live { .. } => (),
+            Event::NodeReady { node, clock, agent, accepted_host_key } => {
+                let node = self.node_mut(*node);
+                node.clock = Some(*clock);
+                node.agent = Some(agent.clone());
+                node.accepted_host_key.clone_from(accepted_host_key);
+            }
+            Event::NodeLost { node, failure } => self.node_mut(*node).lost = Some(failure.clone()),
+            Event::NodeFacts { node, facts } => {
+                self.node_mut(*node).facts = Some((**facts).clone());
+            }
+            Event::StepStarted { step } => {
+                self.step_mut(*step, |step| step.started_unix_ms = Some(moment.unix_ms));
+            }
+            Event::StepFinished { step, outcome } => self.step_mut(*step, |step| {
+                step.ended_unix_ms = Some(moment.unix_ms);
+                step.outcome = Some(outcome.clone());
+            }),
+            Event::Measured { measurement } => self.measurements.push(measurement.clone()),
+            Event::SeriesFinished { series } => self.series.push(series.clone()),
+            Event::Warning { node, text } => self.warnings.push((*node, text.clone())),
+            Event::NodeReleased { node, left_behind } => {
+                let node = self.node_mut(*node);
+                node.released = true;
+                node.left_behind.clone_from(left_behind);
+            }
+            Event::RunFinished { outcome } => self.outcome = Some(*outcome),
+        }
+    }
+
+    pub fn complete(&self) -> bool {
+        self.outcome == Some(RunOutcome::Completed)
+    }
+
+    pub fn throughputs(&self) -> impl Iterator<Item = &Throughput> {
+        self.measurements.iter().filter_map(|measurement| match measurement {
+            Measurement::Throughput(throughput) => Some(&**throughput),
+            Measurement::StorageRead(_) => None,
+        })
+    }
+
+    pub fn storage_reads(&self) -> impl Iterator<Item = &StorageRead> {
+        self.measurements.iter().filter_map(|measurement| match measurement {
+            Measurement::StorageRead(read) => Some(&**read),
+            Measurement::Throughput(_) => None,
+        })
+    }
+
+    pub fn measurement(&self, id: MeasurementId) -> Option<&Measurement> {
+        self.measurements.iter().find(|measurement| measurement.id() == id)
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut NodeRecord {
+        self.nodes.entry(id).or_default()
+    }
+
+    /// A step that the setup does not have comes from a damaged file and is ignored.
+    fn step_mut(&mut self, step: usize, change: impl FnOnce(&mut StepRecord)) {
+        if let Some(step) = self.steps.get_mut(step) {
+            change(step);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! How a run is shown. Pure: values in, text out.
+
+pub mod model;
