@@ -197,9 +197,15 @@ impl TcpFailure {
 impl fmt::Display for TcpFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused => formatter.write_str("refused (nothing listens, or a firewall rejects)"),
+            Self::Refused => {
+                formatter.write_str("refused (nothing listens, or a firewall rejects)")
+            }
             Self::TimedOut(after) => {
-                write!(formatter, "no answer within {} s (a firewall drops, or the host is down)", after.as_secs_f32())
+                write!(
+                    formatter,
+                    "no answer within {} s (a firewall drops, or the host is down)",
+                    after.as_secs_f32()
+                )
             }
             Self::NoRoute => formatter.write_str("no route to it"),
             Self::Other(kind) => write!(formatter, "{kind}"),

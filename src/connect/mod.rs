@@ -15,6 +15,8 @@ use crate::plan::access::Access;
 
 pub use error::{Cause, ConnectError, Kind, Phase, TcpFailure};
 pub use process::{End, Exit, Output, Process, StderrTail};
+#[cfg(test)]
+pub(crate) use ssh::throwaway;
 
 /// How long each part of the way to a node may take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -156,9 +156,9 @@ impl Attempt<'_> {
     fn with_keyboard_interactive(&mut self, password: &Secret) -> Result<bool, Cause> {
         let user = self.user;
         let mut answers = PasswordAnswers { password, questions: 0 };
-        let outcome = self.link.until(self.until, |session| {
-            session.userauth_keyboard_interactive(user, &mut answers)
-        });
+        let outcome = self
+            .link
+            .until(self.until, |session| session.userauth_keyboard_interactive(user, &mut answers));
         self.outcome(outcome, || "keyboard-interactive with the password".to_owned())
     }
 
@@ -198,9 +198,8 @@ impl Attempt<'_> {
 
     fn offered_methods(&mut self) -> Result<Option<String>, Cause> {
         let user = self.user;
-        let methods = self.link.until(self.until, |session| {
-            session.auth_methods(user).map(str::to_owned)
-        });
+        let methods =
+            self.link.until(self.until, |session| session.auth_methods(user).map(str::to_owned));
         match methods {
             Ok(methods) if !methods.is_empty() => Ok(Some(methods)),
             // The login has failed in any case; this was to say more about it.

@@ -39,8 +39,7 @@ pub(super) fn algorithms(supported: &[&str], stored_types: &[String]) -> String 
         usable.iter().copied().filter(move |name| key_type_of_algorithm(name) == stored)
     });
     let mut ordered: Vec<&str> = preferred.collect();
-    let others: Vec<&str> =
-        usable.iter().copied().filter(|name| !ordered.contains(name)).collect();
+    let others: Vec<&str> = usable.iter().copied().filter(|name| !ordered.contains(name)).collect();
     ordered.extend(others);
     ordered.join(",")
 }

@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 pub(super) enum KeyFile {
     Usable,
     /// Needs a passphrase; the public half is readable in OpenSSH's own format.
-    Encrypted { public_blob: Option<Vec<u8>> },
+    Encrypted {
+        public_blob: Option<Vec<u8>>,
+    },
     /// Not a private key that can be used; why.
     Unusable(&'static str),
 }
@@ -80,10 +82,7 @@ mod tests {
             ("ssh-ed25519 AAAA me@here", "public key"),
             ("hello", "not a private key"),
             ("", "not a private key"),
-            (
-                "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END",
-                "cut short",
-            ),
+            ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END", "cut short"),
             ("-----BEGIN OPENSSH PRIVATE KEY-----\n%%%\n-----END", "not base64"),
         ] {
             let KeyFile::Unusable(reason) = inspect(text) else { panic!("{text:?} was taken") };

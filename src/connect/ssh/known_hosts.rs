@@ -54,10 +54,7 @@ pub enum Verdict {
 
 /// Reads the usable lines of a file's text; comments, blank and malformed lines are left out.
 pub fn parse(file: &Path, text: &str) -> Vec<Entry> {
-    text.lines()
-        .enumerate()
-        .filter_map(|(index, line)| parse_line(file, index + 1, line))
-        .collect()
+    text.lines().enumerate().filter_map(|(index, line)| parse_line(file, index + 1, line)).collect()
 }
 
 fn parse_line(file: &Path, number: usize, line: &str) -> Option<Entry> {

@@ -143,7 +143,8 @@ fn ssh_keygen_finds_the_same_lines() {
         ("f", 2222),
     ] {
         let name = name_in_file(host, port);
-        let Ok(found) = Command::new("ssh-keygen").arg("-F").arg(&name).arg("-f").arg(&path).output()
+        let Ok(found) =
+            Command::new("ssh-keygen").arg("-F").arg(&name).arg("-f").arg(&path).output()
         else {
             eprintln!("skipped: no ssh-keygen");
             return;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use socket2::SockRef;
 use ssh2::{BlockDirections, ErrorCode, Session};
 
 use crate::connect::process::WakeUp;
@@ -119,7 +120,17 @@ impl Link {
         if fds[1].any().unwrap_or(false) {
             self.bell.hush();
         }
+        self.acknowledge_at_once();
         Ok(())
+    }
+
+    /// Lets the kernel acknowledge what comes next without its usual 40 ms of waiting.
+    ///
+    /// sshd leaves Nagle's delay on for a program without a terminal, so the second of two small
+    /// packets would wait for that acknowledgement. The kernel forgets the setting soon.
+    pub(super) fn acknowledge_at_once(&self) {
+        // Without it everything works, only later.
+        SockRef::from(&self.tcp).set_tcp_quickack(true).unwrap_or_default();
     }
 
     /// What the session waits for on its socket; always input, in which a re-keying may start.

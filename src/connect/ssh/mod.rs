@@ -147,4 +147,4 @@ fn command_line(script: &str) -> Result<String, Cause> {
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod throwaway;
+pub(crate) mod throwaway;

@@ -239,12 +239,14 @@ impl<'a> Pump<'a> {
         // An interrupted wait is a short one.
         poll(&mut fds, left.map_or(PollTimeout::NONE, round_up)).unwrap_or_default();
         let rang = fds[0].any().unwrap_or(false);
-        let hung_up = fds.get(2).and_then(PollFd::revents).is_some_and(|events| {
-            events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)
-        });
+        let hung_up = fds
+            .get(2)
+            .and_then(PollFd::revents)
+            .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR));
         if rang {
             self.link.bell.hush();
         }
+        self.link.acknowledge_at_once();
         // What the controller wrote before it went is still read and sent.
         self.is_local_gone |= hung_up && self.is_local_read;
     }
@@ -259,7 +261,9 @@ impl<'a> Pump<'a> {
         if let Some(signal) = channel.exit_signal().ok().and_then(|signal| signal.exit_signal) {
             return Exit::Signal(signal);
         }
-        channel.exit_status().map_or_else(|error| Exit::Lost(error.message().to_owned()), Exit::Status)
+        channel
+            .exit_status()
+            .map_or_else(|error| Exit::Lost(error.message().to_owned()), Exit::Status)
     }
 
     fn close_channel(&mut self, deadline: Duration) {

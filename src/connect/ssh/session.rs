@@ -118,10 +118,9 @@ fn why_no_keys(setup: &Setup, error: &ssh2::Error) -> Cause {
         return Cause::KeyExchange { peer, reason };
     }
     match offer::ask(peer, setup.deadlines.key_exchange) {
-        Some(offer) if offer.is_sha1_only() => Cause::Sha1Only {
-            host: setup.access.host.clone(),
-            offered: offer.host_key.join(", "),
-        },
+        Some(offer) if offer.is_sha1_only() => {
+            Cause::Sha1Only { host: setup.access.host.clone(), offered: offer.host_key.join(", ") }
+        }
         Some(offer) => Cause::KeyExchange {
             peer,
             reason: format!(

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::SshConnection;
 use super::throwaway::{Options, PASSWORD, Throwaway, USER, generate_key};
-use crate::connect::{Cause, Connection, ConnectError, Deadlines, Exit, Kind, Phase, open};
+use crate::connect::{Cause, ConnectError, Connection, Deadlines, Exit, Kind, Phase, open};
 use crate::plan::access::{Access, HostKeyPolicy, Secret, SshAccess};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -254,10 +254,8 @@ fn nobody_at(port: u16) -> SshAccess {
 
 #[tokio::test]
 async fn eight_mebibytes_come_back_whole_while_keys_are_exchanged_anew() {
-    let options = Options {
-        config: "RekeyLimit 256K\nDisableForwarding yes",
-        ..Options::default()
-    };
+    let options =
+        Options { config: "RekeyLimit 256K\nDisableForwarding yes", ..Options::default() };
     let Some(sshd) = Throwaway::start(&options) else { return };
     let mut connection = connect(sshd.ssh_access()).await.unwrap();
     let process = connection.start("exec cat").await.unwrap();

@@ -1,4 +1,4 @@
-//! An sshd of one test, in namespaces of its own: own users, own mounts, own processes.
+//! An sshd of one test, in namespaces of its own: own users, processes, `/tmp` and the like.
 //!
 //! A shell is the first process of the PID namespace and reads commands from its stdin. When that
 //! closes, by `Drop` or because the test was killed, the shell ends and everything goes with it.
@@ -68,7 +68,9 @@ impl Throwaway {
         let mut shell = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c"])
             .arg(format!(
-                "set -e; mount -t tmpfs none /run; mkdir /run/sshd; \
+                "set -e; mount -t tmpfs none /run; mkdir /run/sshd /run/dir; \
+                 mount --bind $DIR /run/dir; mount -t tmpfs none /tmp; chmod 1777 /tmp; \
+                 mkdir -p $DIR; mount --bind /run/dir $DIR; \
                  mount --bind $DIR/passwd /etc/passwd; mount --bind $DIR/shadow /etc/shadow; \
                  mount -t tmpfs none /var/tmp; mount -t tmpfs none /dev/shm; \
                  chmod 1777 /var/tmp /dev/shm; {}; set +e; \
