@@ -3,5 +3,7 @@
 //! Modules are listed in the order in which data flows through them.
 
 pub mod plan;
+pub mod connect;
+pub mod agents;
 pub mod record;
 pub mod report;
