@@ -4,4 +4,5 @@
 
 pub mod plan;
 pub mod record;
+pub mod analysis;
 pub mod report;
