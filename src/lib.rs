@@ -6,4 +6,5 @@ pub mod plan;
 pub mod connect;
 pub mod agents;
 pub mod record;
+pub mod analysis;
 pub mod report;
