@@ -7,4 +7,7 @@ pub mod connect;
 pub mod agents;
 pub mod record;
 pub mod analysis;
+pub mod execute;
+pub mod history;
 pub mod report;
+pub mod version;
