@@ -32,7 +32,7 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Serve as the agent on a node; started by the controller
     #[command(hide = true)]
-    Agent(redoline_agent::cli::AgentArgs),
+    Agent(redoline_agent::AgentArgs),
 }
 
 /// The files and choices that decide a plan.

@@ -49,7 +49,7 @@ pub fn run(cli: Cli) -> Exit {
 #[error("{0}")]
 struct Refusal(String);
 
-fn agent(args: redoline_agent::cli::AgentArgs) -> Exit {
+fn agent(args: redoline_agent::AgentArgs) -> Exit {
     match redoline_agent::run(args) {
         Ok(()) => Exit::Success,
         Err(error) => {
