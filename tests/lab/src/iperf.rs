@@ -48,19 +48,6 @@ pub(crate) fn received_bps(
     let result: Value =
         serde_json::from_slice(&output.stdout).context("failed to read iperf3's result")?;
     server.wait(Duration::from_secs(10))?;
-    let received = match traffic {
-        Traffic::Tcp { .. } => &result["end"]["sum_received"]["bits_per_second"],
-        Traffic::Udp { .. } => return udp_received(&result),
-    };
-    received.as_f64().with_context(|| format!("iperf3 failed: {}", result["error"]))
-}
-
-/// A UDP result counts what was sent; what arrived is that without the lost share.
-fn udp_received(result: &Value) -> Result<f64> {
-    let sum = &result["end"]["sum"];
-    let figures = (sum["bits_per_second"].as_f64(), sum["lost_percent"].as_f64());
-    let (Some(sent), Some(lost_percent)) = figures else {
-        anyhow::bail!("iperf3 failed: {}", result["error"])
-    };
-    Ok(sent * (1.0 - lost_percent / 100.0))
+    let received = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    received.with_context(|| format!("iperf3 failed: {}", result["error"]))
 }

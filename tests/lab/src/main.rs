@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Read},
+    os::fd::AsFd,
     process::ExitCode,
     time::Duration,
 };
@@ -17,7 +18,6 @@ use nix::{
     },
 };
 use redoline_lab::{Burst, Icmp, Lab, LabSpec, WanSpec, ssh, units};
-use std::os::fd::AsFd;
 
 /// Two clusters of nodes in network namespaces, and an emulated WAN between them
 #[derive(Debug, Parser)]
