@@ -9,22 +9,32 @@ use crate::node::LabNode;
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Traffic {
-    /// TCP streams with CUBIC.
-    Tcp { streams: u32 },
-    /// One UDP flow at this rate of IP packets, in bit/s, of this payload.
-    Udp { rate_bps: u64, payload_bytes: u32 },
+pub(crate) struct Traffic {
+    pub(crate) protocol: Protocol,
+    pub(crate) streams: u64,
+    /// Payload of a UDP packet.
+    pub(crate) payload_bytes: u32,
+    /// Bit/s of all UDP streams together.
+    pub(crate) offered_bps: u64,
+}
+
+/// How to send it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Protocol {
+    /// As fast as CUBIC goes.
+    Tcp,
+    /// At the offered rate.
+    Udp,
 }
 
 const PORT: u16 = 5201;
 
 /// Seconds at the start that do not count.
-const OMITTED_S: u32 = 3;
+const OMITTED_S: u32 = 2;
 
 /// Bit/s of payload that arrived, over `seconds`.
 pub(crate) fn received_bps(
-    from: &LabNode,
-    to: &LabNode,
+    (from, to): (&LabNode, &LabNode),
     traffic: Traffic,
     seconds: u32,
     log: &Path,
@@ -34,12 +44,14 @@ pub(crate) fn received_bps(
     to.wait_for_listener(PORT, Duration::from_secs(10))?;
     let target = to.redo().to_string();
     let (duration, omitted) = (seconds.to_string(), OMITTED_S.to_string());
-    let mut argv =
-        vec!["iperf3", "-c", &target, "-p", &port, "-t", &duration, "-O", &omitted, "-J"];
-    let arguments = match traffic {
-        Traffic::Tcp { streams } => vec!["-C".into(), "cubic".into(), format!("-P{streams}")],
-        Traffic::Udp { rate_bps, payload_bytes } => {
-            vec!["-u".into(), format!("-b{rate_bps}"), format!("-l{payload_bytes}")]
+    let streams = traffic.streams.to_string();
+    let mut argv = vec!["iperf3", "-J", "-c", &target, "-p", &port, "-P", &streams];
+    argv.extend(["-t", &duration, "-O", &omitted]);
+    let arguments = match traffic.protocol {
+        Protocol::Tcp => vec!["-C".into(), "cubic".into()],
+        Protocol::Udp => {
+            let stream_bps = traffic.offered_bps / traffic.streams;
+            vec!["-u".into(), format!("-b{stream_bps}"), format!("-l{}", traffic.payload_bytes)]
         }
     };
     argv.extend(arguments.iter().map(String::as_str));

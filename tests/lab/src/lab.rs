@@ -171,7 +171,8 @@ impl Lab {
     /// Pulls a node's cable, or puts it in.
     ///
     /// The redo cable is pulled at the router: the node sees a link without carrier. That of the
-    /// management network is pulled at the node, for the controller to see the same.
+    /// management network is pulled at the node, for the controller to see the same. As with real
+    /// cables, packets may need some seconds to find their way again.
     pub fn set_carrier(&self, node: &LabNode, network: Network, carrier: Carrier) -> Result<()> {
         let (place, interface) = match network {
             Network::Management => (&node.namespace, MANAGEMENT_INTERFACE),

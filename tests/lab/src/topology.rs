@@ -1,15 +1,17 @@
 //! Lays the cables: management networks, redo networks, routers and the WAN between them.
 
 use std::{
-    fs::{self, File},
-    io::Write,
+    io::{self, Write},
     net::Ipv4Addr,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
     process::{Command, Stdio},
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
     addresses,
@@ -29,39 +31,33 @@ const LAN_INTERFACE: &str = "lan0";
 const WAN_BACKLOG_PACKETS: u32 = 20_000;
 
 /// The number of a lab among those on this machine, reserved while the value lives.
+///
+/// An abstract socket is the reservation: its name is unique in this network namespace, which is
+/// where the addresses must not clash, and it goes with the process.
 #[derive(Debug)]
 pub(crate) struct LabNumber {
     pub(crate) number: u32,
-    _lock: Flock<File>,
+    _reservation: UnixDatagram,
 }
 
 impl LabNumber {
     /// Takes the first number that no other lab has, and whose network is not in use.
     pub(crate) fn reserve() -> Result<Self> {
-        let used = run(&["-4", "-o", "addr"], "")?;
+        let addresses_in_use = run(&["-4", "-o", "addr"], "")?;
         for number in 0..addresses::LABS_MAX {
-            let (controller, _) = addresses::management(number, 0);
-            let network = &controller.to_string()[..controller.to_string().len() - 1];
-            if used.contains(&format!(" {network}")) {
+            let [a, b, c, _] = addresses::management(number, 0).0.octets();
+            if addresses_in_use.contains(&format!(" {a}.{b}.{c}.")) {
                 continue;
             }
-            // The lock goes with the process; the empty file is shared by all labs to come.
-            let path = std::env::temp_dir().join(format!(".redoline-lab-{number}.lock"));
-            let file = File::create(&path)
-                .with_context(|| format!("failed to open `{}`", path.display()))?;
-            if let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                return Ok(Self { number, _lock: lock });
+            let name = SocketAddr::from_abstract_name(format!("redoline-lab-{number}"))
+                .context("failed to name a reservation")?;
+            match UnixDatagram::bind_addr(&name) {
+                Ok(_reservation) => return Ok(Self { number, _reservation }),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error).context("failed to reserve a lab number"),
             }
         }
         bail!("all {} networks of 198.18.0.0/15 are in use", addresses::LABS_MAX)
-    }
-}
-
-impl Drop for LabNumber {
-    fn drop(&mut self) {
-        // Whoever opened it meanwhile holds a lock on a nameless file; the addresses tell them apart.
-        let name = format!(".redoline-lab-{}.lock", self.number);
-        let _ = fs::remove_file(std::env::temp_dir().join(name));
     }
 }
 

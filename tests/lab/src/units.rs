@@ -45,7 +45,7 @@ pub fn parse_share(text: &str) -> Result<f64> {
 /// A rate as the inventory has it: `300 Mbit/s`, in the largest unit that keeps it whole.
 pub fn format_rate(rate_bps: u64) -> String {
     for (unit, factor) in [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000)] {
-        if rate_bps >= factor && rate_bps % factor == 0 {
+        if rate_bps >= factor && rate_bps.is_multiple_of(factor) {
             return format!("{} {unit}", rate_bps / factor);
         }
     }

@@ -13,7 +13,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use redoline_lab::{Carrier, Icmp, Lab, LabNode, LabSpec, Network, Side, WanSpec, harness, ssh};
+use redoline_lab::{
+    Burst, Carrier, Icmp, Lab, LabNode, LabSpec, Network, Side, WanSpec, harness, ssh,
+};
 
 const RTT: Duration = Duration::from_millis(10);
 
@@ -45,7 +47,12 @@ fn wan_is_as_asked() -> Result<()> {
 }
 
 fn lossy_policer_is_as_asked() -> Result<()> {
-    let wan = WanSpec { loss: 0.01, queue_bytes: Some(0), ..WanSpec::new(RTT, 100_000_000) };
+    let wan = WanSpec {
+        burst: Some(Burst { credit_bytes: 1_000_000, peak_bps: None }),
+        queue_bytes: Some(0),
+        loss: 0.01,
+        ..WanSpec::new(RTT, 100_000_000)
+    };
     Lab::up(&LabSpec::new(wan).nodes(1))?.check().map(drop)
 }
 
@@ -153,11 +160,11 @@ fn cables_can_be_pulled() -> Result<()> {
     ensure!(!arrives()?, "nothing passes");
     ensure!(node.ssh("oracle").arg("true").status()?.success(), "the management network does");
     lab.set_carrier(node, Network::Redo, Carrier::Up)?;
-    ensure!(arrives()?, "the route is there again");
+    wait_until("the redo network is back", arrives)?;
     lab.set_carrier(node, Network::Management, Carrier::Down)?;
     ensure!(connect(node).is_err() && arrives()?, "the other way round");
     lab.set_carrier(node, Network::Management, Carrier::Up)?;
-    connect(node).map(drop).context("the management network is back")
+    wait_until("the management network is back", || Ok(connect(node).is_ok()))
 }
 
 fn sshd_can_be_controlled() -> Result<()> {
@@ -224,11 +231,11 @@ fn nothing_is_left_after_drop() -> Result<()> {
     let lab = small()?;
     let mut traces = Traces { directory: lab.dir().to_owned(), ..Traces::default() };
     for node in lab.nodes() {
-        traces.inits.push(node.init().as_raw());
+        traces.add_init(node.init().as_raw())?;
         traces.addresses.push(node.management());
     }
     for side in [Side::Primary, Side::Standby] {
-        traces.inits.push(lab.router(side).init().as_raw());
+        traces.add_init(lab.router(side).init().as_raw())?;
     }
     ensure!(traces.left()?.len() == 7, "it looks in the right places: {:?}", traces.left()?);
     drop(lab);
@@ -257,21 +264,27 @@ fn nothing_is_left_after_kill() -> Result<()> {
 #[derive(Debug, Default)]
 struct Traces {
     directory: PathBuf,
-    inits: Vec<i32>,
+    pid_namespaces: BTreeSet<PathBuf>,
     addresses: Vec<Ipv4Addr>,
 }
 
 impl Traces {
+    fn add_init(&mut self, pid: i32) -> Result<()> {
+        self.pid_namespaces.insert(fs::read_link(format!("/proc/{pid}/ns/pid"))?);
+        Ok(())
+    }
+
     fn left(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         if self.directory.exists() {
             left.push(self.directory.display().to_string());
         }
-        for pid in &self.inits {
-            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let arguments = String::from_utf8_lossy(&arguments);
-            left.extend(arguments.starts_with("redoline-lab-init").then(|| arguments.into()));
+        let mut alive = BTreeSet::new();
+        for entry in fs::read_dir("/proc")? {
+            alive.extend(fs::read_link(entry?.path().join("ns/pid")));
         }
+        let alive = self.pid_namespaces.intersection(&alive);
+        left.extend(alive.map(|namespace| namespace.display().to_string()));
         let interfaces = Command::new("ip").args(["-o", "-4", "addr"]).output()?;
         for line in text(&interfaces).lines() {
             let network = |node: &Ipv4Addr| Ipv4Addr::from_bits(node.to_bits() - 1);
@@ -293,7 +306,7 @@ fn introduction(owner: &mut Child) -> Result<Traces> {
             ["inventory", path] => {
                 traces.directory = Path::new(path).parent().context("a directory")?.to_owned();
             }
-            [.., "--target", pid, "--all"] => traces.inits.push(pid.parse()?),
+            [.., "--target", pid, "--all"] => traces.add_init(pid.parse()?)?,
             ["Ctrl-C", ..] => return Ok(traces),
             _ => {}
         }

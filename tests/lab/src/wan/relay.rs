@@ -219,6 +219,7 @@ fn wait(from: &Tun, control: &Control, due_in_ns: Option<u64>) -> Woken {
 /// them makes the emulator less exact, which `Lab::check` notices.
 fn become_punctual() {
     let _ = prctl::set_timerslack(1);
-    // SAFETY: takes and returns plain numbers; who 0 is the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) };
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameter lives for the call; process 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority) };
 }
