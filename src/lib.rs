@@ -5,4 +5,5 @@
 pub mod plan;
 pub mod record;
 pub mod analysis;
+pub mod advice;
 pub mod report;
