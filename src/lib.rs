@@ -5,9 +5,11 @@
 pub mod plan;
 pub mod connect;
 pub mod agents;
+pub mod execute;
 pub mod record;
 pub mod analysis;
-pub mod execute;
-pub mod history;
+pub mod advice;
 pub mod report;
+pub mod history;
+pub mod exit;
 pub mod version;

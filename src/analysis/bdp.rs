@@ -12,6 +12,51 @@ pub const MAA_FACTOR: f64 = 3.0;
 /// for the kernel's own structures.
 pub const LINUX_DOUBLING: u64 = 2;
 
+/// What a socket buffer has to hold, and from which numbers that follows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BufferNeed {
+    pub rate: BytesPerSecond,
+    pub source: RateSource,
+    pub min_rtt: Duration,
+}
+
+/// Where the rate of a bandwidth-delay product comes from, in the order of preference.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RateSource {
+    /// The best steady rate of the direction.
+    Measured,
+    /// What the databases need, with headroom.
+    Need,
+    /// The bandwidth that the inventory declares.
+    Declared,
+}
+
+impl std::fmt::Display for RateSource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Measured => "the best rate measured in this direction",
+            Self::Need => "the rate that the databases need",
+            Self::Declared => "the declared bandwidth",
+        })
+    }
+}
+
+impl BufferNeed {
+    pub fn bdp(self) -> Bytes {
+        bandwidth_delay_product(self.rate, self.min_rtt)
+    }
+
+    /// 3 × BDP.
+    pub fn buffer(self) -> Bytes {
+        socket_buffer_need(self.rate, self.min_rtt)
+    }
+
+    /// What a system maximum is to be set to.
+    pub fn setting(self) -> Bytes {
+        rounded_up(self.buffer())
+    }
+}
+
 /// Bytes that must be under way to keep a path busy: rate × round trip without a queue.
 pub fn bandwidth_delay_product(rate: BytesPerSecond, min_rtt: Duration) -> Bytes {
     rate.bytes_in(min_rtt)
