@@ -111,7 +111,7 @@ impl ReadRing {
             .map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
         self.busy[index] = true;
         self.in_flight += 1;
-        self.enter(|ring| ring.submit())
+        self.enter(IoUring::submit)
     }
 
     /// Waits for at least one read, or for `timeout` where the kernel can, and takes all that ended.

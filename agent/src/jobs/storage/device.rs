@@ -86,7 +86,7 @@ fn collect_disks(device: &Path, disks: &mut BTreeSet<PathBuf>, depth: u32) {
 
 /// The mount whose files have this device number; the last one, which hides those before it.
 pub fn mount_of(mountinfo: &str, number: (u32, u32)) -> Option<Mount> {
-    mountinfo.lines().filter_map(parse_mount).filter(|mount| mount.device == number).last()
+    mountinfo.lines().filter_map(parse_mount).rfind(|mount| mount.device == number)
 }
 
 fn parse_mount(line: &str) -> Option<Mount> {
