@@ -69,7 +69,8 @@ pub fn trace(destination: IpAddr, deadline: Instant) -> Trail {
 struct Answer {
     from: IpAddr,
     kind: AnswerKind,
-    rtt: Duration,
+    /// Unknown after a second attempt: the answer may be to the first.
+    rtt: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +102,7 @@ fn collate(answers: &[Option<Answer>], end: &WalkEnd) -> Trail {
     let hops = known.iter().zip(1..).map(|(answer, ttl)| Hop {
         ttl,
         address: answer.map(|answer| answer.from.to_string()),
-        rtt_us: answer.and_then(|answer| answer.rtt.as_micros().try_into().ok()),
+        rtt_us: answer.and_then(|answer| answer.rtt?.as_micros().try_into().ok()),
     });
     let kind = known.last().copied().flatten().map(|answer| answer.kind);
     let beyond = known.len() + 1;
@@ -150,6 +151,7 @@ fn probe(
 struct Probe {
     socket: Socket,
     sent: Instant,
+    attempts: u32,
     answer: Option<Answer>,
 }
 
@@ -166,12 +168,13 @@ impl Probe {
             socket.set_unicast_hops_v6(ttl)?;
         }
         socket.connect(&address.into())?;
-        Ok(Self { socket, sent: Instant::now(), answer: None })
+        Ok(Self { socket, sent: Instant::now(), attempts: 0, answer: None })
     }
 
     /// An answer to an earlier probe shows up as an error here; the error queue has it in full.
     fn send(&mut self) -> io::Result<()> {
         self.sent = Instant::now();
+        self.attempts += 1;
         match self.socket.send(&[0; 12]) {
             Err(error) if !is_answer(&error) => Err(error),
             _ => Ok(()),
@@ -181,7 +184,7 @@ impl Probe {
     fn receive(&mut self) {
         let now = Instant::now();
         while let Ok(Some((from, kind))) = read_error(&self.socket) {
-            let rtt = now - self.sent;
+            let rtt = (self.attempts == 1).then(|| now - self.sent);
             self.answer.get_or_insert(Answer { from, kind, rtt });
         }
         // Takes the pending error, which would make every poll return at once.
@@ -277,7 +280,11 @@ mod tests {
     use super::*;
 
     fn answer(address: &str, kind: AnswerKind) -> Option<Answer> {
-        Some(Answer { from: address.parse().unwrap(), kind, rtt: Duration::from_micros(1500) })
+        Some(Answer {
+            from: address.parse().unwrap(),
+            kind,
+            rtt: Some(Duration::from_micros(1500)),
+        })
     }
 
     #[test]

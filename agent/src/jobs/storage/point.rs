@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::UsageWho;
 use nix::time::{ClockId, clock_gettime};
 use redoline_proto::storage::{
     StoragePattern, StoragePoint, StorageProgress, StorageResult, StorageSample,
@@ -29,6 +30,8 @@ const SAMPLES_MAX: u32 = 4000;
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
 /// For reads that are outstanding when a point ends; a path that fails over takes this long.
 const DRAIN: Duration = Duration::from_secs(60);
+/// The same for a point that was cancelled or failed: its figures are not wanted any more.
+const DRAIN_EARLY: Duration = Duration::from_secs(5);
 /// How soon a cancelled job notices.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -89,10 +92,15 @@ pub fn run(
     });
     let disks = setting.source.device.as_ref().map_or(&[][..], |device| &device.disks);
     let before = Counters::read(disks);
+    let cpu_before = reader::cpu_us(UsageWho::RUSAGE_SELF);
     let mut sampler = Sampler::start(setting.sample, point.duration_ms);
     let readers = Readers::start(&reading, point, choice.engine, setting.seed ^ index as u64)?;
-    let done = readers.attend(point, setting.cancel, watch, &mut sampler, &mut progress)?;
+    let mut done = readers.attend(point, setting.cancel, watch, &mut sampler, &mut progress)?;
     sampler.finish(&reading.tally);
+    if choice.engine == Engine::IoUring {
+        // The kernel's workers of the ring (NFS needs them) are threads of the process.
+        done.cpu_us = reader::cpu_us(UsageWho::RUSAGE_SELF).saturating_sub(cpu_before);
+    }
     let tally = &reading.tally;
     let reads = tally.reads.load(Ordering::Relaxed);
     let used = Counters::read(disks).since(&before, reads, reads * point.request_bytes);
@@ -198,13 +206,30 @@ impl Readers {
         sampler: &mut Sampler,
         progress: &mut impl FnMut(StorageProgress),
     ) -> Result<Done, StorageError> {
+        let mut sum = Done::default();
+        let outcome = self.watch_over(point, cancel, watch, sampler, progress, &mut sum);
+        let patience = if outcome.is_ok() { DRAIN } else { DRAIN_EARLY };
+        let drained = self.drain(patience, &mut sum);
+        outcome?;
+        drained?;
+        Ok(sum)
+    }
+
+    fn watch_over(
+        &mut self,
+        point: &StoragePoint,
+        cancel: &CancelFlag,
+        watch: &mut Watch,
+        sampler: &mut Sampler,
+        progress: &mut impl FnMut(StorageProgress),
+        sum: &mut Done,
+    ) -> Result<(), StorageError> {
         let started = Instant::now();
         let end = started + Duration::from_millis(point.duration_ms);
-        let mut sum = Done::default();
         let mut told = started;
         while Instant::now() < end {
             let pause = end.saturating_duration_since(Instant::now());
-            self.collect(pause.min(TICK).min(sampler.until_next()), &mut sum)?;
+            self.collect(pause.min(TICK).min(sampler.until_next()), sum)?;
             sampler.sample(&self.reading.tally);
             if cancel.is_set() {
                 return Err(StorageError::Cancelled);
@@ -218,18 +243,17 @@ impl Readers {
                 progress(describe(point, now.duration_since(started)));
             }
         }
-        self.drain(&mut sum)?;
-        Ok(sum)
+        Ok(())
     }
 
-    fn drain(&mut self, sum: &mut Done) -> Result<(), StorageError> {
+    fn drain(&mut self, patience: Duration, sum: &mut Done) -> Result<(), StorageError> {
         self.reading.stop.set();
-        let deadline = Instant::now() + DRAIN;
+        let deadline = Instant::now() + patience;
         while self.running > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let what = "outstanding reads";
-                return Err(StorageError::Deadline { what, seconds: DRAIN.as_secs() });
+                return Err(StorageError::Deadline { what, seconds: patience.as_secs() });
             }
             self.collect(left, sum)?;
         }
@@ -240,8 +264,8 @@ impl Readers {
     fn collect(&mut self, pause: Duration, sum: &mut Done) -> Result<(), StorageError> {
         match self.ended.recv_timeout(pause) {
             Ok(done) => {
-                let done = done?;
                 self.running = self.running.saturating_sub(1);
+                let done = done?;
                 sum.latency.merge(&done.latency);
                 sum.cpu_us += done.cpu_us;
                 Ok(())
@@ -314,9 +338,17 @@ impl Sampler {
         }
     }
 
-    /// The rest, with the reads that were outstanding at the end.
+    /// The rest, with the reads that were outstanding at the end. A short rest is part of the
+    /// sample before it: its own rate would be noise.
     fn finish(&mut self, tally: &Tally) {
         self.cut(tally);
+        let [.., before, rest] = &mut self.samples[..] else { return };
+        if Duration::from_nanos((rest.to_ns - rest.from_ns).unsigned_abs()) < self.interval / 2 {
+            before.to_ns = rest.to_ns;
+            before.reads += rest.reads;
+            before.bytes += rest.bytes;
+            self.samples.pop();
+        }
     }
 
     fn cut(&mut self, tally: &Tally) {
@@ -337,4 +369,28 @@ impl Sampler {
 fn monotonic_ns() -> i64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |now| now.tv_sec() * 1_000_000_000 + now.tv_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_rest_belongs_to_the_sample_before_it() {
+        let mut sampler = Sampler::start(Duration::from_secs(3600), 1000);
+        let tally = Tally::default();
+        tally.reads.store(10, Ordering::Relaxed);
+        sampler.cut(&tally);
+        tally.reads.store(12, Ordering::Relaxed);
+        sampler.finish(&tally);
+        assert_eq!(sampler.samples.len(), 1);
+        assert_eq!((sampler.samples[0].reads, sampler.samples[0].to_ns), (12, sampler.last_ns));
+    }
+
+    #[test]
+    fn a_long_point_has_no_more_samples_than_a_message_holds() {
+        let day_ms = 86_400_000;
+        let sampler = Sampler::start(Duration::from_millis(100), day_ms);
+        assert!(Duration::from_millis(day_ms).div_duration_f64(sampler.interval) <= 4000.0);
+    }
 }

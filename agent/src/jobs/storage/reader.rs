@@ -96,7 +96,7 @@ fn read_synchronously(
     mut buffer: PageBuffer,
     mut next_offset: impl FnMut() -> u64,
 ) -> Result<Done, StorageError> {
-    let cpu_before = thread_cpu_us();
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let mut latency = LatencyRecorder::default();
     while reading.may_go_on() {
         let offset = next_offset();
@@ -106,7 +106,7 @@ fn read_synchronously(
         latency.record(started.elapsed());
         reading.count(offset, length as u64)?;
     }
-    Ok(Done { latency, cpu_us: thread_cpu_us().saturating_sub(cpu_before) })
+    Ok(Done { latency, cpu_us: cpu_us(UsageWho::RUSAGE_THREAD).saturating_sub(cpu_before) })
 }
 
 fn read_at(source: &Source, buffer: &mut PageBuffer, offset: u64) -> io::Result<usize> {
@@ -120,7 +120,7 @@ fn read_at(source: &Source, buffer: &mut PageBuffer, offset: u64) -> io::Result<
 
 /// `direct path read`: one thread, each slot submitted again as soon as it completes.
 pub fn read_with_ring(reading: &Reading, slots: u32) -> Result<Done, StorageError> {
-    let cpu_before = thread_cpu_us();
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let request_bytes = reading.blocks.request_bytes as usize;
     let ring = ReadRing::new(Arc::clone(&reading.source.file), slots, request_bytes)
         .map_err(StorageError::Resources)?;
@@ -133,7 +133,7 @@ pub fn read_with_ring(reading: &Reading, slots: u32) -> Result<Done, StorageErro
     // Waits for what is outstanding after an error.
     drop(reader);
     outcome?;
-    Ok(Done { latency, cpu_us: thread_cpu_us().saturating_sub(cpu_before) })
+    Ok(Done { latency, cpu_us: cpu_us(UsageWho::RUSAGE_THREAD).saturating_sub(cpu_before) })
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -217,9 +217,9 @@ fn is_retry(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
 
-/// Processor time of the calling thread; 0 cannot happen in practice, and would only understate.
-fn thread_cpu_us() -> u64 {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return 0 };
+/// Processor time of a thread or the process; getrusage does not fail for either.
+pub fn cpu_us(who: UsageWho) -> u64 {
+    let Ok(usage) = getrusage(who) else { return 0 };
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     u64::try_from(micros).unwrap_or(0)
 }
