@@ -14,6 +14,7 @@ mod pace;
 mod point;
 mod prepare;
 mod reader;
+mod samples;
 mod scratch;
 mod target;
 #[cfg(test)]

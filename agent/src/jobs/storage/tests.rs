@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use redoline_proto::storage::{
     StorageEvent, StorageJob, StoragePattern, StoragePoint, StoragePrepared, StorageResult,
@@ -15,7 +15,10 @@ use redoline_proto::transfer::{Guard, JobId, StopCause, Stopped};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::engine::Allowed;
+use super::guard::Watch;
 use super::offsets::SplitMix64;
+use super::point::{self, Setting};
+use super::target::{Expected, open_existing};
 use super::{run, run_with};
 use crate::jobs::cancel::CancelFlag;
 
@@ -205,8 +208,7 @@ fn an_existing_file_is_read_and_stays_as_it_was() {
 fn a_source_cannot_be_written_through() {
     let dir = tempfile::tempdir().unwrap();
     let path = data_file(dir.path(), 1);
-    let expected = super::target::Expected::RegularFile;
-    let source = super::target::open_existing(&path.display().to_string(), expected).unwrap();
+    let source = open_existing(&path.display().to_string(), Expected::RegularFile).unwrap();
     let error = source.file.write_at(&[0; 4096], 0).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
 }
@@ -271,8 +273,48 @@ fn a_rate_is_kept_by_both_patterns() {
 
 #[test]
 fn the_next_sequential_point_goes_on_where_the_last_one_ended() {
-    let blocks = super::offsets::Blocks { request_bytes: 1 << 20, count: 8 };
-    assert_eq!(blocks.at(blocks.offset(13)), 5);
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let path = data_file(dir.path(), 8).display().to_string();
+    let source = Arc::new(open_existing(&path, Expected::RegularFile).unwrap());
+    let blocks = point::check(&DIRECT_PATH, &source).unwrap();
+    let setting = Setting {
+        source,
+        sample: Duration::from_millis(50),
+        seed: 1,
+        pace: None,
+        cancel: &CancelFlag::new(),
+        allowed: Allowed::All,
+    };
+    let mut watch = Watch::new(Guard::default(), Instant::now());
+    let mut position = 0;
+    let mut reads = 0;
+    for index in 0..2 {
+        let result =
+            point::run(&setting, index, &DIRECT_PATH, &mut position, &mut watch, |_| ()).unwrap();
+        reads += result.reads;
+        assert_eq!(position, blocks.offset(reads));
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_is_not_measured() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let path = data_file(dir.path(), 8);
+    for point in [SINGLE_BLOCK, DIRECT_PATH] {
+        fs::write(&path, vec![1; 8 << 20]).unwrap();
+        let mut outcome = Outcome::default();
+        run(job(file(&path), &[point]), &CancelFlag::new(), |event| {
+            if matches!(event, StorageEvent::Prepared(_)) {
+                File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+            }
+            outcome.take(event);
+        });
+        assert!(outcome.results.is_empty());
+        let text = outcome.stopped.unwrap().text;
+        assert!(text.contains("became shorter"), "{text}");
+    }
 }
 
 #[track_caller]
