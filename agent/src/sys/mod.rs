@@ -1,5 +1,6 @@
 //! What the standard library does not reach of the operating system; the only folder with unsafe.
 
 pub mod clock;
+pub mod readiness;
 pub mod tcp;
 pub mod tcp_info;

@@ -12,7 +12,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::{ACCEPTED, hello};
 use super::socket::{self, SocketError};
-use super::{chain, stopped};
+use super::stopped;
+use crate::chain;
 use crate::jobs::cancel::CancelFlag;
 
 /// How late a cancelled job may notice.

@@ -27,14 +27,3 @@ use redoline_proto::transfer::{StopCause, Stopped};
 fn stopped(cause: StopCause, text: impl Into<String>) -> Stopped {
     Stopped { cause, text: text.into() }
 }
-
-/// An error with its causes, outermost first.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}

@@ -16,9 +16,10 @@ use super::accept::{Invitation, admit};
 use super::listen::{ListenError, listen};
 use super::outlet::Outlet;
 use super::socket::{LastWords, describe};
+use super::stopped;
 use super::stream::{Course, Finish, Stream};
 use super::watch::{Outcome, Watch};
-use super::{chain, stopped};
+use crate::chain;
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::clock::{monotonic_ns, thread_cpu};
@@ -65,7 +66,7 @@ fn run(
     outlet.tell(TransferEvent::Connected(connected(&streams)?));
     let halt = CancelFlag::new();
     let finishes = start_threads(&streams, &halt)
-        .inspect_err(|_| streams.iter().for_each(|stream| stream.hang_up()))?;
+        .inspect_err(|_| streams.iter().for_each(|stream| stream.stop_receiving()))?;
     let watch = Watch {
         streams: &streams,
         finishes,
@@ -76,6 +77,7 @@ fn run(
         reading: job.reading,
         guard: job.guard,
         deadline: admitted.first_at + job.deadline,
+        break_off: Stream::stop_receiving,
         stalled: None,
     };
     Ok(watch.run())

@@ -50,7 +50,8 @@ fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, 
     let halt = CancelFlag::new();
     let (writers, finishes) = start_threads(job, &streams, &halt)?;
     outlet.tell(TransferEvent::Connected(connected(&streams)?));
-    wait_for_go(job, control).inspect_err(|_| streams.iter().for_each(|s| s.hang_up()))?;
+    wait_for_go(job, control)
+        .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
 
     let at_ns = monotonic_ns();
     outlet.tell(TransferEvent::Started { at_ns });
@@ -70,6 +71,8 @@ fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, 
         reading: job.reading,
         guard: job.guard,
         deadline: started + job.duration + DRAIN.1 + GRACE,
+        // A `send` that waits looks at `halt` after its timeout.
+        break_off: Stream::reset_at_close,
         stalled: Some(Stalled::new(format!("{}:{}", job.address, job.port), started)),
     };
     Ok(watch.run())
@@ -161,7 +164,7 @@ impl Writer {
         };
         let last_words = LastWords::of(&self.stream.socket);
         if !drained {
-            self.stream.discard_unsent();
+            self.stream.reset_at_close();
         }
         let cpu = thread_cpu() - cpu_before;
         Finish { stream: self.place, last_words, drained, cpu, course: self.course(write_end) }

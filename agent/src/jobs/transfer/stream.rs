@@ -102,14 +102,15 @@ impl Stream {
         Self { index, socket, progress: Progress::default() }
     }
 
-    /// Wakes whoever waits in `send` or `recv`, and lets nothing more leave: what is still queued
-    /// is thrown away when the socket closes.
-    pub fn hang_up(&self) {
-        self.discard_unsent();
+    /// Wakes whoever waits in `recv`.
+    pub fn stop_receiving(&self) {
+        self.reset_at_close();
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    pub fn discard_unsent(&self) {
+    /// Nothing more leaves once the socket closes, and the peer sees a reset: after `shutdown`, it
+    /// would take what is under way for the whole.
+    pub fn reset_at_close(&self) {
         let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }
 

@@ -40,6 +40,8 @@ pub struct Watch<'a> {
     pub guard: Guard,
     /// Of the whole test.
     pub deadline: Instant,
+    /// Makes a stream's thread see `halt` and its socket close without delay.
+    pub break_off: fn(&Stream),
     /// For a sender: whether the peer still takes anything.
     pub stalled: Option<Stalled>,
 }
@@ -128,7 +130,7 @@ impl Watch<'_> {
 
     fn halt_all(&self, stopped: Stopped) -> Stopped {
         self.halt.set();
-        self.streams.iter().for_each(|stream| stream.hang_up());
+        self.streams.iter().for_each(|stream| (self.break_off)(stream));
         stopped
     }
 
