@@ -1,4 +1,4 @@
-//! What the kernel counts of reads and of processor time: parsers, and what differences mean.
+//! What the kernel counts of reads: parsers, and what differences mean.
 
 use std::fs;
 use std::path::PathBuf;
@@ -101,35 +101,6 @@ fn parse_block_stat(stat: &str) -> Option<DeviceReads> {
     Some(DeviceReads { requests, bytes: sectors * 512 })
 }
 
-/// Ticks of all processors since boot, from the first line of /proc/stat.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct HostTicks {
-    pub busy: u64,
-    pub total: u64,
-}
-
-impl HostTicks {
-    pub fn read() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    /// Waiting for I/O is idle time: io_uring shows its waits there (liburing#943).
-    pub fn parse(proc_stat: &str) -> Option<Self> {
-        let line = proc_stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        // user nice system idle iowait irq softirq steal; guest time is within user and nice.
-        let ticks: Vec<u64> =
-            line.split_ascii_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
-        let idle = ticks.get(3)? + ticks.get(4)?;
-        let total = ticks.iter().sum::<u64>();
-        Some(Self { busy: total - idle, total })
-    }
-
-    /// 0 to 1; `None` when no tick passed.
-    pub fn busy_share_since(&self, before: &Self) -> Option<f64> {
-        ratio(self.busy.saturating_sub(before.busy), self.total.checked_sub(before.total)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,15 +116,12 @@ mod tests {
         // Linux 4.14 has 11 fields, newer kernels 15 and 17.
         let stat = "  1200  34 9600 55 7 8 9 10 0 11 12\n";
         assert_eq!(parse_block_stat(stat), Some(DeviceReads { requests: 1200, bytes: 9600 * 512 }));
-        let cpu = "cpu  100 0 50 800 40 0 10 0 0 0\ncpu0 1 2 3\n";
-        assert_eq!(HostTicks::parse(cpu), Some(HostTicks { busy: 160, total: 1000 }));
     }
 
     #[test]
     fn garbage_is_unknown_not_zero() {
         assert_eq!(parse_read_bytes("rchar: 1\n"), None);
         assert_eq!(parse_block_stat("12"), None);
-        assert_eq!(HostTicks::parse("cpu  1 2"), None);
     }
 
     #[test]

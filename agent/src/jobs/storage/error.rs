@@ -1,6 +1,5 @@
 //! Why storage could not be read, with the way out.
 
-use std::error::Error;
 use std::io;
 
 use redoline_proto::transfer::{StopCause, Stopped};
@@ -64,8 +63,8 @@ pub enum StorageError {
     Deadline { what: &'static str, seconds: u64 },
     #[error("cancelled")]
     Cancelled,
-    #[error("{0}")]
-    Limit(String),
+    #[error("{}", .0.text)]
+    Limit(Stopped),
 }
 
 impl From<StorageError> for Stopped {
@@ -73,14 +72,10 @@ impl From<StorageError> for Stopped {
         let cause = match &error {
             StorageError::Deadline { .. } => StopCause::Deadline,
             StorageError::Cancelled => StopCause::Cancelled,
-            StorageError::Limit(_) => StopCause::Limit,
+            StorageError::Limit(stopped) => stopped.cause,
             _ => StopCause::System,
         };
         // The chain ends here: what goes over the wire is one text.
-        let text = match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        };
-        Self { cause, text }
+        Self { cause, text: crate::chain(&error) }
     }
 }

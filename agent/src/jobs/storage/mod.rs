@@ -7,7 +7,6 @@ mod counters;
 mod device;
 mod engine;
 mod error;
-mod guard;
 mod latency;
 mod offsets;
 mod pace;
@@ -17,6 +16,7 @@ mod reader;
 mod samples;
 mod scratch;
 mod target;
+mod watch;
 #[cfg(test)]
 mod tests;
 
@@ -27,9 +27,9 @@ use redoline_proto::storage::{StorageEvent, StorageJob};
 
 use self::engine::Allowed;
 use self::error::StorageError;
-use self::guard::Watch;
 use self::pace::Pace;
 use self::point::Setting;
+use self::watch::Watch;
 use super::cancel::CancelFlag;
 
 /// Runs all points of `job`, one after the other; blocks until the last, or until `cancel` is set.

@@ -12,12 +12,12 @@ use redoline_proto::storage::{StoragePattern, StoragePoint, StorageProgress, Sto
 use super::counters::{Counters, DeviceUse};
 use super::engine::{self, Allowed, Choice, Engine};
 use super::error::StorageError;
-use super::guard::Watch;
 use super::offsets::{Blocks, SplitMix64};
 use super::pace::Pace;
 use super::reader::{self, Done, Reading, Tally};
 use super::samples::Sampler;
 use super::target::Source;
+use super::watch::Watch;
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::pages::PageBuffer;
 

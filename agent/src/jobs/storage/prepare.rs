@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use redoline_proto::storage::{StorageJob, StoragePrepared, StorageProgress, StorageTarget};
 
 use super::error::StorageError;
-use super::guard::Watch;
 use super::pace::Pace;
 use super::point;
 use super::scratch::{self, Scratch};
 use super::target::{Expected, Source, open_existing};
+use super::watch::Watch;
 use crate::jobs::cancel::CancelFlag;
 
 /// A target that is ready to be read, and what is to be said of it.

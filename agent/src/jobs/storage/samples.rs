@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
 use redoline_proto::storage::StorageSample;
 
 use super::reader::Tally;
+use crate::sys::clock::monotonic_ns;
 
 /// A result must fit in one message.
 const SAMPLES_MAX: u32 = 4000;
@@ -77,12 +77,6 @@ impl Sampler {
         });
         (self.last_ns, self.last_reads, self.last_bytes) = (now_ns, reads, bytes);
     }
-}
-
-/// The clock of all samples of an agent, storage and network alike; it cannot fail on Linux.
-fn monotonic_ns() -> i64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |now| now.tv_sec() * 1_000_000_000 + now.tv_nsec())
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ use redoline_proto::transfer::{Guard, JobId, StopCause, Stopped};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::engine::Allowed;
-use super::guard::Watch;
 use super::offsets::SplitMix64;
 use super::point::{self, Setting};
 use super::target::{Expected, open_existing};
+use super::watch::Watch;
 use super::{run, run_with};
 use crate::jobs::cancel::CancelFlag;
 
