@@ -59,6 +59,11 @@ pub enum Cause {
     #[error("{peer} accepted the connection, but {reason}")]
     KeyExchange { peer: SocketAddr, reason: String },
     #[error(
+        "{peer} accepted the connection and hung up {attempts} times ({reason}); it is no SSH \
+         server, or has too many logins under way (MaxStartups in its sshd_config)"
+    )]
+    HungUp { peer: SocketAddr, reason: String, attempts: u32 },
+    #[error(
         "the host keys of `{host}` are signed with SHA-1 only (it offers {offered}); \
          give sshd there an ed25519, ECDSA or rsa-sha2 host key"
     )]
@@ -140,11 +145,18 @@ impl Cause {
 }
 
 impl ConnectError {
+    /// The connection to a node broke.
+    pub fn lost(node: &str, reason: String) -> Self {
+        Cause::Lost { reason }.on(node)
+    }
+
     pub fn phase(&self) -> Phase {
         match &*self.cause {
             Cause::Resolve { .. } => Phase::Resolve,
             Cause::Tcp { .. } => Phase::TcpConnect,
-            Cause::KeyExchange { .. } | Cause::Sha1Only { .. } => Phase::KeyExchange,
+            Cause::KeyExchange { .. } | Cause::HungUp { .. } | Cause::Sha1Only { .. } => {
+                Phase::KeyExchange
+            }
             Cause::KnownHostsFile { .. }
             | Cause::UnknownHostKey { .. }
             | Cause::ChangedHostKey { .. }
@@ -159,6 +171,7 @@ impl ConnectError {
     pub fn kind(&self) -> Kind {
         match (&*self.cause, self.phase()) {
             (Cause::Sha1Only { .. }, _) => Kind::Refused,
+            (Cause::Here(_), _) => Kind::Failed,
             (Cause::TimedOut { .. }, Phase::Start) => Kind::Failed,
             (Cause::TimedOut { .. }, _) => Kind::Unreachable,
             (_, Phase::Resolve | Phase::TcpConnect | Phase::KeyExchange | Phase::Transport) => {

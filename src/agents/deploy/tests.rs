@@ -276,6 +276,27 @@ async fn a_sweep_removes_own_stale_files_and_no_others() {
 }
 
 #[tokio::test]
+async fn an_expired_password_is_told_although_the_login_succeeds() {
+    let options = Options {
+        config: "UsePAM yes",
+        // In place, as the file is mounted over the real one.
+        setup: "sed s/:19000:/:0:/ /etc/shadow > /run/shadow; cat /run/shadow > /etc/shadow",
+        ..Options::default()
+    };
+    let Some(sshd) = Throwaway::start(&options) else { return };
+    let reason = reason(&sshd, &executables(ECHO_AGENT), &keep()).await;
+    assert!(matches!(reason, Reason::PasswordExpired), "{reason}");
+}
+
+#[tokio::test]
+async fn a_login_shell_that_refuses_is_quoted() {
+    let options = Options { shell: "/usr/sbin/nologin", ..Options::default() };
+    let Some(sshd) = Throwaway::start(&options) else { return };
+    let reason = reason(&sshd, &executables(ECHO_AGENT), &keep()).await;
+    assert!(matches!(reason, Reason::NoShell { .. }), "{reason}");
+}
+
+#[tokio::test]
 async fn words_for_a_shell_are_refused() {
     let Some(sshd) = Throwaway::start(&Options::default()) else { return };
     for directory in ["/tmp/$(id)", "/tmp/a b", "/tmp/'", ""] {
