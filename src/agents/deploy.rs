@@ -12,11 +12,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use self::answer::{Facts, FirstWord, Place};
+use self::answer::{Facts, FirstWord};
 use self::script::{Remote, Upload};
 use super::executable::{Executable, Executables};
 use crate::connect::{ConnectError, Connection, End, Exit, Process, StderrTail};
 
+pub use self::answer::{Place, PlaceState};
 pub use self::failure::{DeployError, Reason};
 
 /// How an agent is started on a node.
@@ -27,7 +28,7 @@ pub struct AgentOptions {
     pub keep: bool,
     /// The directory tried first for the executable.
     pub directory: Option<String>,
-    /// Added to the agent's niceness: 0 to 19.
+    /// By how much the agent lowers its own priority: 0 to 19.
     pub nice: u8,
     /// Further arguments; letters, digits and `-_./=:,` only.
     pub arguments: Vec<String>,

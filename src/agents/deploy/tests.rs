@@ -8,7 +8,6 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt as _;
 
 use super::super::executable::{Architecture, CLibrary, Role};
-use super::answer::PlaceState;
 use super::*;
 use crate::connect::throwaway::{Options, Throwaway};
 use crate::connect::{Deadlines, Kind, open};
