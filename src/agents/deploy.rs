@@ -12,11 +12,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use self::answer::{Facts, FirstWord, Place};
+use self::answer::{Facts, FirstWord};
 use self::script::{Remote, Upload};
 use super::executable::{Executable, Executables};
-use crate::connect::{Connection, End, Exit, Process, StderrTail};
+use crate::connect::{ConnectError, Connection, End, Exit, Process, StderrTail};
 
+pub use self::answer::{Place, PlaceState};
 pub use self::failure::{DeployError, Reason};
 
 /// How an agent is started on a node.
@@ -27,7 +28,7 @@ pub struct AgentOptions {
     pub keep: bool,
     /// The directory tried first for the executable.
     pub directory: Option<String>,
-    /// Added to the agent's niceness: 0 to 19.
+    /// By how much the agent lowers its own priority: 0 to 19.
     pub nice: u8,
     /// Further arguments; letters, digits and `-_./=:,` only.
     pub arguments: Vec<String>,
@@ -47,8 +48,9 @@ pub struct Started {
 
 /// For the agent to print its marker once the node has started it, slow logins included.
 const MARKER_DEADLINE: Duration = Duration::from_secs(20);
-/// For the whole upload; 20 MiB at 2 Mbit/s.
-const UPLOAD_DEADLINE: Duration = Duration::from_secs(90);
+/// For an upload: a fixed part, and the time its bytes take at 2 Mbit/s.
+const UPLOAD_DEADLINE_BASE: Duration = Duration::from_secs(30);
+const UPLOAD_BYTES_PER_S_MIN: u64 = 250_000;
 const SWEEP_DEADLINE: Duration = Duration::from_secs(20);
 /// For a program that has closed its stdout to say how it ended.
 const EXIT_DEADLINE: Duration = Duration::from_secs(5);
@@ -120,7 +122,7 @@ async fn start_here(
     let mut process = connection.start(&script).await?;
     match read_to_marker(&mut process.stream, &marker).await {
         Ok(_) => Ok(process),
-        Err(silence) => Err(explain(process, silence, Some(executable)).await),
+        Err(silence) => Err(explain(connection, process, silence, Some(executable)).await),
     }
 }
 
@@ -137,7 +139,7 @@ async fn try_start(
         Ok(word) => word,
         Err(silence) => {
             let likely = executables.for_this_machine();
-            return Err(explain(process, silence, likely).await);
+            return Err(explain(connection, process, silence, likely).await);
         }
     };
     if word.is_empty() {
@@ -159,8 +161,10 @@ async fn upload(
 ) -> Result<(), Reason> {
     let marker = random_marker();
     let upload = Upload { marker: &marker, directory: &place.path, executable };
-    let output =
-        connection.run(&script::upload(&upload), executable.bytes(), UPLOAD_DEADLINE).await?;
+    let bytes = executable.bytes();
+    let transfer = Duration::from_secs(bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN);
+    let deadline = UPLOAD_DEADLINE_BASE + transfer;
+    let output = connection.run(&script::upload(&upload), bytes, deadline).await?;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let word =
         stdout.lines().find_map(|line| line.split_once(&marker)).map(|(_, word)| word.trim());
@@ -282,13 +286,18 @@ async fn find_marker(stream: &mut UnixStream, marker: &str, said: &mut Vec<u8>) 
 }
 
 /// Turns silence into its cause, from how the program ended and what it said.
-async fn explain(process: Process, silence: Silence, executable: Option<&Executable>) -> Reason {
+async fn explain(
+    connection: &Connection,
+    process: Process,
+    silence: Silence,
+    executable: Option<&Executable>,
+) -> Reason {
     let Process { stream, stderr, mut end } = process;
     match silence {
-        Silence::Ended { said } => {
-            let exit = end.wait_or_cut(EXIT_DEADLINE).await;
-            failure::classify(&exit, &said, &stderr.text(), executable)
-        }
+        Silence::Ended { said } => match end.wait_or_cut(EXIT_DEADLINE).await {
+            Exit::Lost(reason) => Reason::Connect(ConnectError::lost(connection.node(), reason)),
+            exit => failure::classify(&exit, &said, &stderr.text(), executable),
+        },
         Silence::Deadline { said } => {
             drop(stream);
             end.wait_or_cut(EXIT_DEADLINE).await;

@@ -103,7 +103,9 @@ impl Executables {
                 found.add(plain);
             }
         }
-        found.add(Executable::read(controller, Role::Controller)?);
+        if found.for_this_machine().is_none() {
+            found.add(Executable::read(controller, Role::Controller)?);
+        }
         Ok(found)
     }
 

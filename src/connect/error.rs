@@ -59,6 +59,11 @@ pub enum Cause {
     #[error("{peer} accepted the connection, but {reason}")]
     KeyExchange { peer: SocketAddr, reason: String },
     #[error(
+        "{peer} accepted the connection and hung up {attempts} times ({reason}); it is no SSH \
+         server, or has too many logins under way (MaxStartups in its sshd_config)"
+    )]
+    HungUp { peer: SocketAddr, reason: String, attempts: u32 },
+    #[error(
         "the host keys of `{host}` are signed with SHA-1 only (it offers {offered}); \
          give sshd there an ed25519, ECDSA or rsa-sha2 host key"
     )]
@@ -68,8 +73,10 @@ pub enum Cause {
     #[error(
         "the host key of `{host}` is unknown: {shown}{}; \
          compare it with the host's own (`ssh-keygen -lf` there), then add it with \
-         `ssh-keyscan -p {port} {host} >> {}` or pass --accept-new-host-keys",
-        known_otherwise(.stored_types), file.display()
+         `ssh-keyscan -p {port} {host} >> {}`{}",
+        known_otherwise(.stored_types),
+        file.display(),
+        if .stored_types.is_empty() { " or pass --accept-new-host-keys" } else { "" }
     )]
     UnknownHostKey {
         host: String,
@@ -140,11 +147,18 @@ impl Cause {
 }
 
 impl ConnectError {
+    /// The connection to a node broke.
+    pub fn lost(node: &str, reason: String) -> Self {
+        Cause::Lost { reason }.on(node)
+    }
+
     pub fn phase(&self) -> Phase {
         match &*self.cause {
             Cause::Resolve { .. } => Phase::Resolve,
             Cause::Tcp { .. } => Phase::TcpConnect,
-            Cause::KeyExchange { .. } | Cause::Sha1Only { .. } => Phase::KeyExchange,
+            Cause::KeyExchange { .. } | Cause::HungUp { .. } | Cause::Sha1Only { .. } => {
+                Phase::KeyExchange
+            }
             Cause::KnownHostsFile { .. }
             | Cause::UnknownHostKey { .. }
             | Cause::ChangedHostKey { .. }
@@ -159,6 +173,7 @@ impl ConnectError {
     pub fn kind(&self) -> Kind {
         match (&*self.cause, self.phase()) {
             (Cause::Sha1Only { .. }, _) => Kind::Refused,
+            (Cause::Here(_), _) => Kind::Failed,
             (Cause::TimedOut { .. }, Phase::Start) => Kind::Failed,
             (Cause::TimedOut { .. }, _) => Kind::Unreachable,
             (_, Phase::Resolve | Phase::TcpConnect | Phase::KeyExchange | Phase::Transport) => {
@@ -227,4 +242,59 @@ fn known_otherwise(stored_types: &[String]) -> String {
 
 fn offered_methods(offered: &Option<String>) -> String {
     offered.as_ref().map_or_else(String::new, |methods| format!(" (the server takes {methods})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unknown_key(stored_types: &[&str]) -> Cause {
+        Cause::UnknownHostKey {
+            host: "db1".to_owned(),
+            port: 22,
+            shown: "ssh-ed25519 SHA256:abc".to_owned(),
+            stored_types: stored_types.iter().map(|&stored| stored.to_owned()).collect(),
+            file: "/home/o/.ssh/known_hosts".into(),
+        }
+    }
+
+    #[test]
+    fn errors_name_the_node_the_phase_and_the_way_out() {
+        let attempts = vec![
+            ("10.0.0.1:22".parse().unwrap(), TcpFailure::Refused),
+            ("[fd00::1]:22".parse().unwrap(), TcpFailure::TimedOut(Duration::from_secs(10))),
+            ("10.0.0.2:22".parse().unwrap(), TcpFailure::NoRoute),
+        ];
+        let causes = [
+            Cause::Tcp { host: "db1".to_owned(), attempts },
+            unknown_key(&[]),
+            unknown_key(&["ssh-rsa"]),
+            Cause::ChangedHostKey {
+                host: "db1".to_owned(),
+                shown: "ssh-ed25519 SHA256:abc".to_owned(),
+                file: "known_hosts".into(),
+                line: 7,
+            },
+            Cause::Authentication {
+                user: "oracle".to_owned(),
+                tried: vec!["key id: refused".to_owned(), "password: refused".to_owned()],
+                offered: Some("publickey,password".to_owned()),
+            },
+            Cause::Sha1Only { host: "db1".to_owned(), offered: "ssh-rsa, ssh-dss".to_owned() },
+        ];
+        let texts = causes.map(|cause| {
+            let error = cause.on("db1");
+            format!("{} ({:?}): {error}", error.phase(), error.kind())
+        });
+        insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn the_chain_below_an_error_does_not_repeat_its_text() {
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = Cause::KnownHostsFile { path: "known_hosts".into(), source }.on("db1");
+        assert_eq!(error.to_string(), "node `db1`: cannot use the known_hosts file known_hosts");
+        let below = std::error::Error::source(&error).unwrap();
+        assert_eq!(below.to_string(), "permission denied");
+    }
 }

@@ -107,3 +107,70 @@ fn signal_name(number: i32) -> String {
     let signal = Signal::try_from(number).map(|signal| signal.as_str().trim_start_matches("SIG"));
     signal.map_or_else(|_| number.to_string(), str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::connect::{Connection, Deadlines, open};
+    use crate::plan::access::Access;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    async fn here() -> Connection {
+        open("here", &Access::Local, &Deadlines::default()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_child_is_fed_read_and_reaped() {
+        let script = "wc -c; echo oops >&2; exit 7";
+        let output = here().await.run(script, &[b'x'; 1_000_000], LONG).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "1000000");
+        assert_eq!((output.stderr.as_str(), output.exit), ("oops", Exit::Status(7)));
+        let killed = here().await.run("kill -TERM $$", b"", LONG).await.unwrap();
+        assert_eq!(killed.exit, Exit::Signal("TERM".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_child_that_does_not_read_its_input_is_no_error() {
+        let output = here().await.run("exit 0", &[b'x'; 1_000_000], LONG).await.unwrap();
+        assert_eq!(output.exit, Exit::Status(0));
+    }
+
+    #[tokio::test]
+    async fn a_child_that_ignores_end_of_file_is_killed_with_its_own_children() {
+        let mut process = here().await.start("sleep 600 & echo $!; wait").await.unwrap();
+        let mut grandchild = String::new();
+        while !grandchild.ends_with('\n') {
+            grandchild.push(char::from(process.stream.read_u8().await.unwrap()));
+        }
+        assert_eq!(process.close(Duration::from_millis(50)).await, Exit::CutOff);
+        let pid = Pid::from_raw(grandchild.trim().parse().unwrap());
+        assert!(ends(pid).await, "{pid} goes on");
+    }
+
+    /// True once a process is gone, or is only waiting for its new parent to take note.
+    async fn ends(pid: Pid) -> bool {
+        let until = std::time::Instant::now() + LONG;
+        while std::time::Instant::now() < until {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            if stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z")) {
+                return true;
+            }
+            tokio::task::yield_now().await;
+        }
+        false
+    }
+
+    #[tokio::test]
+    async fn end_of_file_ends_a_child_and_its_last_words_arrive() {
+        let mut process = here().await.start("exec cat").await.unwrap();
+        process.stream.write_all(b"last words").await.unwrap();
+        process.stream.shutdown().await.unwrap();
+        let mut words = String::new();
+        process.stream.read_to_string(&mut words).await.unwrap();
+        assert_eq!(words, "last words");
+        assert_eq!(process.end.wait().await, Exit::Status(0));
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::executable::{CLibrary, Executable, Executables, GlibcVersion};
 use super::answer::{Place, list};
-use crate::connect::{ConnectError, Exit};
+use crate::connect::{ConnectError, Exit, Kind};
 
 /// An agent could not be started on a node.
 #[derive(Debug)]
@@ -72,6 +72,15 @@ impl DeployError {
     pub(super) fn new(node: String, reason: Reason) -> Self {
         Self { node, reason: Box::new(reason) }
     }
+
+    /// What a caller does about it.
+    pub fn kind(&self) -> Kind {
+        match &*self.reason {
+            Reason::Connect(error) => error.kind(),
+            Reason::PasswordExpired | Reason::NoShell { .. } => Kind::Refused,
+            _ => Kind::Failed,
+        }
+    }
 }
 
 impl std::fmt::Display for DeployError {
@@ -131,7 +140,7 @@ pub(super) fn classify(
     let path = || executable.map(|found| found.path.clone()).unwrap_or_default();
     let is_dynamic = executable.is_some_and(|found| found.c_library != CLibrary::None);
 
-    if contains("assword has expired") || contains("required to change your password") {
+    if contains("assword has expired") || contains("assword change required") {
         return Reason::PasswordExpired;
     }
     if contains("account is currently not available") {

@@ -147,13 +147,12 @@ pub(super) fn start_here(executable: &Executable, options: &AgentOptions, marker
 }
 
 fn exec(program: &str, options: &AgentOptions, marker: &str) -> String {
-    let mut line = String::from("exec ");
-    if 0 < options.nice {
-        write!(line, "nice -n {} ", options.nice).unwrap_or_default();
-    }
-    write!(line, "{program} --marker {marker}").unwrap_or_default();
+    let mut line = format!("exec {program} --marker {marker}");
     if !options.keep {
         line.push_str(" --remove");
+    }
+    if 0 < options.nice {
+        write!(line, " --nice {}", options.nice).unwrap_or_default();
     }
     for argument in &options.arguments {
         line.push(' ');
@@ -173,5 +172,55 @@ fn first_argument(role: Role) -> &'static str {
     match role {
         Role::Lean => "",
         Role::Controller => "agent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::executable::CLibrary;
+    use super::*;
+
+    fn controller() -> Executables {
+        let (path, role) = ("/usr/bin/redoline".into(), Role::Controller);
+        let machine = Architecture::X86_64;
+        let bytes = b"controller".to_vec();
+        Executables::new(vec![Executable::from_parts(path, role, machine, CLibrary::None, bytes)])
+    }
+
+    #[test]
+    fn every_script_survives_the_quotes_of_every_login_shell() {
+        let remote = Remote { marker: "ab12", directory: Some("/opt/redoline") };
+        let executables = controller();
+        let executable = executables.iter().next().unwrap();
+        let copy = Upload { marker: "ab12", directory: "/tmp", executable };
+        for script in [
+            start(&remote, &executables, &AgentOptions::default()),
+            upload(&copy),
+            remove("/tmp", executable),
+            sweep(&remote, 0),
+            sweep(&remote, 60),
+        ] {
+            assert!(!script.contains(['\'', '!', '\n', '\\']), "{script}");
+        }
+    }
+
+    #[test]
+    fn the_controller_is_told_to_be_the_agent() {
+        let remote = Remote { marker: "ab12", directory: None };
+        let options = AgentOptions { nice: 10, ..AgentOptions::default() };
+        let script = start(&remote, &controller(), &options);
+        let name = controller().iter().next().unwrap().remote_name();
+        assert!(script.contains(&format!("x86_64|amd64) n={name}; ")), "{script}");
+        assert!(script.contains("a=agent;"), "{script}");
+        let exec = "exec \"$f\" $a --marker ab12 --remove --nice 10;";
+        assert!(script.contains(exec), "{script}");
+    }
+
+    #[test]
+    fn on_this_machine_nothing_is_removed() {
+        let controller = controller();
+        let executable = controller.iter().next().unwrap();
+        let script = start_here(executable, &AgentOptions::default(), "ab12");
+        assert_eq!(script, "exec '/usr/bin/redoline' agent --marker ab12");
     }
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 use tokio::io::AsyncWriteExt as _;
 
 use super::super::executable::{Architecture, CLibrary, Role};
-use super::answer::PlaceState;
 use super::*;
 use crate::connect::throwaway::{Options, Throwaway};
 use crate::connect::{Deadlines, Kind, open};
@@ -273,6 +272,27 @@ async fn a_sweep_removes_own_stale_files_and_no_others() {
     assert_eq!(all, ["/var/tmp/redoline-agent-fresh"]);
     let left = connection.run("ls /var/tmp", b"", LONG).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "other\nredoline-agent-link\n");
+}
+
+#[tokio::test]
+async fn an_expired_password_is_told_although_the_login_succeeds() {
+    let options = Options {
+        config: "UsePAM yes",
+        // In place, as the file is mounted over the real one.
+        setup: "sed s/:19000:/:0:/ /etc/shadow > /run/shadow; cat /run/shadow > /etc/shadow",
+        ..Options::default()
+    };
+    let Some(sshd) = Throwaway::start(&options) else { return };
+    let reason = reason(&sshd, &executables(ECHO_AGENT), &keep()).await;
+    assert!(matches!(reason, Reason::PasswordExpired), "{reason}");
+}
+
+#[tokio::test]
+async fn a_login_shell_that_refuses_is_quoted() {
+    let options = Options { shell: "/usr/sbin/nologin", ..Options::default() };
+    let Some(sshd) = Throwaway::start(&options) else { return };
+    let reason = reason(&sshd, &executables(ECHO_AGENT), &keep()).await;
+    assert!(matches!(reason, Reason::NoShell { .. }), "{reason}");
 }
 
 #[tokio::test]

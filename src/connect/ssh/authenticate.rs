@@ -30,10 +30,10 @@ pub(super) fn authenticate(
     if is_in {
         return Ok(());
     }
-    if let Some(password) = &access.password {
-        if attempt.with_password(password)? || attempt.with_keyboard_interactive(password)? {
-            return Ok(());
-        }
+    if let Some(password) = &access.password
+        && (attempt.with_password(password)? || attempt.with_keyboard_interactive(password)?)
+    {
+        return Ok(());
     }
     let offered = attempt.offered_methods()?;
     Err(Cause::Authentication { user: access.user.clone(), tried: attempt.tried, offered })
@@ -82,10 +82,10 @@ impl Attempt<'_> {
         public_blob: Option<Vec<u8>>,
         agent_socket: Option<&Path>,
     ) -> Result<bool, Cause> {
-        if let (Some(blob), Some(socket)) = (public_blob, agent_socket) {
-            if self.with_agent(Some(socket), Some(&blob))? {
-                return Ok(true);
-            }
+        if let (Some(blob), Some(socket)) = (public_blob, agent_socket)
+            && self.with_agent(Some(socket), Some(&blob))?
+        {
+            return Ok(true);
         }
         self.tried.push(format!(
             "key {} is encrypted; unlock it in the SSH agent with `ssh-add {0}`",

@@ -1,12 +1,14 @@
 //! Which host keys are asked for, and whether the one shown is taken.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest as _, Sha256};
 
@@ -66,7 +68,8 @@ pub(super) fn decide(
         Verdict::Revoked { file, line } => Err(Cause::RevokedHostKey { host, shown, file, line }),
         Verdict::Changed { file, line } => Err(Cause::ChangedHostKey { host, shown, file, line }),
         Verdict::Unknown { stored_types } => {
-            let file = access.known_hosts.first().cloned().unwrap_or_default();
+            let file = access.known_hosts.first().cloned();
+            let file = file.unwrap_or_else(|| "~/.ssh/known_hosts".into());
             // A host with stored keys that shows another one is not new.
             let is_new = stored_types.is_empty() && !access.known_hosts.is_empty();
             if is_new && access.host_key_policy == HostKeyPolicy::AcceptNew {
@@ -87,12 +90,33 @@ fn fingerprint(key_blob: &[u8]) -> String {
 
 /// Appends a whole line in one write under a lock; never rewrites what is there.
 fn append(path: &Path, line: &str) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    let mut locked = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+    let mut locked = lock(file)?;
     let text = fs::read(path)?;
     let on_new_line = text.last().is_none_or(|byte| *byte == b'\n');
     let separator = if on_new_line { "" } else { "\n" };
     locked.write_all(format!("{separator}{line}\n").as_bytes())
+}
+
+/// Waits for whoever else appends, but not for one that hangs.
+fn lock(mut file: File) -> io::Result<Flock<File>> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(locked),
+            Err((unlocked, Errno::EWOULDBLOCK)) if Instant::now() < until => file = unlocked,
+            Err((_, Errno::EWOULDBLOCK)) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "another process locks it"));
+            }
+            Err((_, errno)) => return Err(errno.into()),
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 #[cfg(test)]

@@ -24,12 +24,18 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use self::link::Bell;
 use self::session::{Request, Setup};
 use super::process::{End, Process, StderrTail};
-use super::{Cause, Deadlines};
+use super::{Cause, Deadlines, Phase};
 use crate::plan::access::SshAccess;
+
+/// sshd drops connections at random while many logins are under way (`MaxStartups`).
+const ATTEMPTS_MAX: u32 = 3;
+/// On top of a thread's own deadlines, for what it does between them.
+const SLACK: Duration = Duration::from_secs(10);
 
 /// The session's thread, seen from the rest of the controller; dropping it ends the session.
 pub(super) struct SshConnection {
@@ -43,7 +49,21 @@ impl SshConnection {
     /// Connects, checks the host key and logs in.
     pub(super) async fn open(access: &SshAccess, deadlines: &Deadlines) -> Result<Self, Cause> {
         let agent_socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
-        Self::open_with_agent(access, agent_socket, deadlines).await
+        let mut attempt = 1;
+        loop {
+            match Self::open_with_agent(access, agent_socket.clone(), deadlines).await {
+                Err(Cause::HungUp { .. }) if attempt < ATTEMPTS_MAX => {
+                    // Others were throttled at the same moment and must not come back at the same.
+                    let pause_ms = rand::random_range(100..500) * u64::from(attempt);
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                    attempt += 1;
+                }
+                Err(Cause::HungUp { peer, reason, .. }) => {
+                    return Err(Cause::HungUp { peer, reason, attempts: attempt });
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn open_with_agent(
@@ -73,7 +93,13 @@ impl SshConnection {
             })
             .map_err(Cause::Here)?;
         // Dropping `connection`, here or when this future is dropped, stops the thread.
-        connection.accepted_host_key = is_ready.await.unwrap_or_else(|_| Err(stopped()))?;
+        let deadline = deadlines.key_exchange * 2 + deadlines.authentication + SLACK;
+        let ready = timeout(deadline, is_ready).await.map_err(|_| Cause::TimedOut {
+            phase: Phase::Authentication,
+            what: "answer to the login",
+            deadline,
+        })?;
+        connection.accepted_host_key = ready.unwrap_or_else(|_| Err(stopped()))?;
         Ok(connection)
     }
 
@@ -104,7 +130,14 @@ impl SshConnection {
             close_deadline: deadlines.close,
         };
         self.requests.send(request).map_err(|_| stopped())?;
-        is_started.await.unwrap_or_else(|_| Err(stopped()))?;
+        // A program before this one, given up by its owner, is still being ended.
+        let deadline = deadlines.start + deadlines.close * 2 + SLACK;
+        let started = timeout(deadline, is_started).await.map_err(|_| Cause::TimedOut {
+            phase: Phase::Start,
+            what: "start of a program",
+            deadline,
+        })?;
+        started.unwrap_or_else(|_| Err(stopped()))?;
         Ok(Process { stream, stderr, end })
     }
 
@@ -113,7 +146,7 @@ impl SshConnection {
         let (nobody, _) = mpsc::channel();
         self.requests = nobody;
         // The thread says goodbye by itself; if it is late, dropping `self` stops it.
-        let _late = tokio::time::timeout(deadline, &mut self.finished).await;
+        let _late = timeout(deadline, &mut self.finished).await;
     }
 }
 

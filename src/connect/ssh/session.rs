@@ -110,12 +110,7 @@ fn why_no_keys(setup: &Setup, error: &ssh2::Error) -> Cause {
         ErrorCode::Session(LIBSSH2_ERROR_KEX_FAILURE | LIBSSH2_ERROR_KEY_EXCHANGE_FAILURE)
     );
     if !nothing_in_common {
-        let reason = format!(
-            "it does not speak SSH or hung up, as sshd does when too many logins are under way \
-             (MaxStartups): {}",
-            error.message()
-        );
-        return Cause::KeyExchange { peer, reason };
+        return Cause::HungUp { peer, reason: error.message().to_owned(), attempts: 1 };
     }
     match offer::ask(peer, setup.deadlines.key_exchange) {
         Some(offer) if offer.is_sha1_only() => {
@@ -151,7 +146,7 @@ fn start(link: &mut Link, command: &str, deadline: Duration) -> Result<ssh2::Cha
     let until = Instant::now() + deadline;
     let failed = |stop: Stop| match stop {
         Stop::Failed(error) if is_refusal(&error) => Cause::Start {
-            what: command.to_owned(),
+            what: "/bin/sh".to_owned(),
             reason: format!("the server refuses to run commands: {}", error.message()),
         },
         Stop::Failed(error) => Cause::Lost { reason: error.message().to_owned() },

@@ -128,6 +128,51 @@ async fn a_password_lets_in_and_a_wrong_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_password_lets_in_where_the_server_asks_for_it_in_a_dialogue() {
+    let config = "UsePAM yes\nPasswordAuthentication no\nKbdInteractiveAuthentication yes";
+    let Some(sshd) = Throwaway::start(&Options { config, ..Options::default() }) else { return };
+    let with = |password: &str| SshAccess {
+        key: Some(sshd.path("no such file")),
+        password: Some(Secret::new(password.to_owned())),
+        ..sshd.ssh_access()
+    };
+    connect(with(PASSWORD)).await.unwrap();
+    let text = refusal(with("wr0ng")).await.to_string();
+    assert!(text.contains("keyboard-interactive with the password: refused"), "{text}");
+}
+
+#[tokio::test]
+async fn every_usual_type_and_format_of_key_lets_in() {
+    let Some(sshd) = Throwaway::start(&Options::default()) else { return };
+    for (key_type, format) in
+        [("rsa", "RFC4716"), ("rsa", "PEM"), ("ecdsa", "RFC4716"), ("ecdsa", "PEM")]
+    {
+        let path = sshd.path(&format!("{key_type}_{format}"));
+        generate_key(&path, key_type, "");
+        let convert = ["-q", "-p", "-P", "", "-N", "", "-m", format, "-f"];
+        let converted = Command::new("ssh-keygen").args(convert).arg(&path).output().unwrap();
+        assert!(converted.status.success());
+        fs::copy(path.with_extension("pub"), sshd.path("authorized_keys")).unwrap();
+        let access = SshAccess { key: Some(path), ..sshd.ssh_access() };
+        connect(access).await.unwrap_or_else(|error| panic!("{key_type} {format}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_hangs_up_is_tried_again_and_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let hang_up = async {
+        for _ in 0..3 {
+            drop(listener.accept().await.unwrap());
+        }
+    };
+    let (error, ()) = tokio::join!(refusal(nobody_at(port)), hang_up);
+    assert!(matches!(*error.cause, Cause::HungUp { attempts: 3, .. }), "{error}");
+    assert_eq!(error.kind(), Kind::Unreachable);
+}
+
+#[tokio::test]
 async fn an_unknown_host_key_is_refused_with_the_way_out() {
     let Some(sshd) = Throwaway::start(&Options::default()) else { return };
     let empty = sshd.path("empty");
@@ -259,7 +304,7 @@ async fn eight_mebibytes_come_back_whole_while_keys_are_exchanged_anew() {
     let Some(sshd) = Throwaway::start(&options) else { return };
     let mut connection = connect(sshd.ssh_access()).await.unwrap();
     let process = connection.start("exec cat").await.unwrap();
-    let sent: Vec<u8> = (0..8 * 1024 * 1024_u32).map(|n| (n * 31 >> 8) as u8).collect();
+    let sent: Vec<u8> = (0..8 * 1024 * 1024_u32).map(|n| ((n * 31) >> 8) as u8).collect();
     let (mut reading, mut writing) = process.stream.into_split();
     let expected = sent.clone();
     let feed = tokio::spawn(async move {

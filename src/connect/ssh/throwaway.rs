@@ -26,7 +26,7 @@ const SSHD: &str = "/usr/sbin/sshd";
 /// How a throwaway sshd differs from the plain one.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
-    /// Lines of sshd_config.
+    /// Lines of sshd_config; of two values for one keyword, sshd takes the first, which is here.
     pub config: &'a str,
     /// Run as root in the new namespaces before sshd starts; `$DIR` is the sshd's directory.
     pub setup: &'a str,
@@ -136,10 +136,10 @@ impl Drop for Throwaway {
 /// Writes keys, users and configuration.
 fn prepare(root: &Path, port: u16, options: &Options<'_>) {
     let mut config = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nStrictModes no\nUsePAM no\n\
-         PermitRootLogin yes\nPidFile none\nAuthorizedKeysFile {}\n{}\n",
+        "{}\nPort {port}\nListenAddress 127.0.0.1\nStrictModes no\nUsePAM no\n\
+         PermitRootLogin yes\nPidFile none\nAuthorizedKeysFile {}\n",
+        options.config,
         root.join("authorized_keys").display(),
-        options.config
     );
     let mut known_hosts = String::new();
     for key_type in options.host_key_types {
