@@ -1,3 +1,13 @@
 //! How a run is shown. Pure: values in, text out.
 
 pub mod model;
+pub mod format;
+pub mod text;
+pub mod summary;
+pub mod wording;
+pub mod json;
+pub mod markdown;
+pub mod terminal;
+
+#[cfg(test)]
+mod samples;
