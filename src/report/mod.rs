@@ -8,6 +8,7 @@ pub mod wording;
 pub mod json;
 pub mod markdown;
 pub mod terminal;
+pub mod html;
 
 #[cfg(test)]
 mod samples;
