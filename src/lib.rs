@@ -4,5 +4,13 @@
 
 pub mod runbook;
 pub mod plan;
+pub mod connect;
+pub mod agents;
+pub mod execute;
 pub mod record;
+pub mod analysis;
+pub mod advice;
 pub mod report;
+pub mod history;
+pub mod exit;
+pub mod version;

@@ -1,3 +1,14 @@
 //! How a run is shown. Pure: values in, text out.
 
 pub mod model;
+pub mod format;
+pub mod text;
+pub mod summary;
+pub mod wording;
+pub mod json;
+pub mod markdown;
+pub mod terminal;
+pub mod html;
+
+#[cfg(test)]
+mod samples;

@@ -1,0 +1,168 @@
+//! Advice about nodes and their storage.
+
+use super::{Command, CommandKind, Draft, Ground};
+use crate::analysis::words::list;
+use crate::plan::node::NodeId;
+
+impl Ground<'_> {
+    fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> =
+            self.findings.iter().flat_map(|finding| finding.nodes.iter().copied()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    fn sentences(&self) -> String {
+        let sentences: Vec<&str> = self.findings.iter().map(|finding| &*finding.sentence).collect();
+        sentences.join(" ")
+    }
+
+    fn shell(&self, lines: &[&str]) -> Vec<Command> {
+        let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+        vec![Command { nodes: self.nodes(), kind: CommandKind::Shell, lines }]
+    }
+}
+
+const LOOKS: &str = "None: it only looks.";
+const UNCHANGED: &str = "Nothing is changed.";
+
+pub(super) fn free_processor(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Find out what uses the processors of {}: other processes, interrupts on one core, or \
+             the hypervisor. A database process that ships redo meets the same limit.",
+            ground.case.names(&ground.nodes())
+        ),
+        commands: ground.shell(&["mpstat -P ALL 1 10", "cat /proc/interrupts"]),
+        expected_effect: "The rate rises until the network or the next limit holds it.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: LOOKS.to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn compare_nodes(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Compare the nodes of {} with the others of their clusters: sysctl settings, interface \
+             speed and offloads, route, bonding. {}",
+            ground.case.names(&ground.nodes()),
+            ground.sentences()
+        ),
+        commands: ground.shell(&["sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem", "ip route"]),
+        expected_effect: "The slow pair carries what the others carry.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: LOOKS.to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn fair_queue(ground: &Ground<'_>) -> Option<Draft> {
+    let nodes = ground.nodes();
+    let former: Vec<String> = nodes
+        .iter()
+        .filter_map(|node| {
+            let qdisc = ground.case.facts(*node)?.tcp.default_qdisc.as_deref()?;
+            Some(format!("{}: net.core.default_qdisc = {qdisc}", ground.case.name(*node)))
+        })
+        .collect();
+    Some(Draft {
+        action: "Where bbr is used, give the redo interface the queueing discipline fq.".to_owned(),
+        commands: vec![Command {
+            nodes,
+            kind: CommandKind::Sysctl,
+            lines: vec!["net.core.default_qdisc = fq".to_owned()],
+        }],
+        expected_effect: "Less processor time per connection at high rates.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: format!("Set the former value again. {}", list(&former)),
+        risk: "The setting holds for interfaces that come up after it; other traffic on them is \
+               queued fairly too."
+            .to_owned(),
+        needs_root: true,
+        ..Draft::default()
+    })
+}
+
+pub(super) fn state_need(_: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: "State the need in the runbook: the peak redo rate of each thread and of all \
+                 together, from V$ARCHIVED_LOG over the busiest time, not from AWR's averages."
+            .to_owned(),
+        expected_effect: "The report answers whether the network carries the redo.".to_owned(),
+        how_to_verify: "redoline evidence FILE shows what a spool file or AWR report says about \
+                        the need."
+            .to_owned(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: "None.".to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn slow_storage(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Have the storage of {} looked at: paths, queue depths, other users of the same disks. \
+             {}",
+            ground.case.names(&ground.nodes()),
+            ground.sentences()
+        ),
+        commands: ground.shell(&["iostat -x 1 10", "multipath -ll"]),
+        expected_effect: "Redo apply and a standby that takes over read at the primary's pace."
+            .to_owned(),
+        how_to_verify: "The same storage_read step again, at the same time of day.".to_owned(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: LOOKS.to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn read_from_disks(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Measure the storage of {} again with a file larger than every cache on the way, on \
+             the disks that the database uses.",
+            ground.case.names(&ground.nodes())
+        ),
+        expected_effect: "Numbers that say something about the disks.".to_owned(),
+        how_to_verify: "device_read_ratio of the new measurement is close to 1.".to_owned(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: "The test reads from the disks while it runs.".to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn set_clocks(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Have the clocks of {} set by the site's time service.",
+            ground.case.names(&ground.nodes())
+        ),
+        commands: ground.shell(&["chronyc tracking"]),
+        expected_effect: "Times in alert logs and lags of both sites can be compared.".to_owned(),
+        how_to_verify: "chronyc tracking shows an offset below 1 s.".to_owned(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: "Step a database node's clock only with its instance down: Clusterware evicts nodes \
+               whose clock jumps."
+            .to_owned(),
+        needs_root: true,
+        ..Draft::default()
+    })
+}
+
+pub(super) fn clean_up(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Remove what the run may have left on {}: redoline clean -i INVENTORY.",
+            ground.case.names(&ground.nodes())
+        ),
+        expected_effect: "Nothing of the run is left on the nodes.".to_owned(),
+        how_to_verify: "redoline clean says for each node that nothing is left.".to_owned(),
+        how_to_undo: "The next run brings the agent again.".to_owned(),
+        risk: "None: it removes only files that a run made.".to_owned(),
+        ..Draft::default()
+    })
+}

@@ -1,0 +1,514 @@
+//! Advice about the way between the nodes.
+
+use redoline_proto::facts::TcpSettings;
+use redoline_proto::units::{Bytes, BytesPerSecond};
+
+use super::{Command, CommandKind, Draft, Ground};
+use crate::analysis::bdp::BufferNeed;
+use crate::analysis::finding::{Detail, Finding, FindingId, PerFlow, Setting};
+use crate::analysis::words::{count, list, long_time, rate};
+use crate::plan::node::{Direction, NodeId};
+
+impl Ground<'_> {
+    /// The step that a finding rests on, for `--only`.
+    fn step(&self, finding: &Finding) -> Option<&str> {
+        let id = finding.evidence.first()?.measurement;
+        let summary = self.analysis.throughputs.iter().find(|summary| summary.id == id)?;
+        self.case.setup().steps.get(summary.step).map(|step| &*step.name)
+    }
+
+    /// How to see whether a change worked.
+    pub(super) fn again(&self) -> String {
+        let only = self
+            .findings
+            .iter()
+            .find_map(|finding| self.step(finding))
+            .map_or(String::new(), |step| format!(" --only \"{step}\""));
+        format!(
+            "redoline run RUNBOOK -i INVENTORY{only}, then redoline compare {} RUN",
+            self.case.record.run_id
+        )
+    }
+
+    fn devices(&self) -> String {
+        let devices = &self.case.setup().network.devices;
+        match devices.is_empty() {
+            true => String::new(),
+            false => format!(" Declared on the way: {}.", list(devices)),
+        }
+    }
+
+    /// The highest rate that a thread's stream needs, with headroom.
+    fn required_per_stream(&self) -> Option<BytesPerSecond> {
+        let need = self.case.setup().need.as_ref()?;
+        let rates = need.threads.values().map(|peak| need.with_headroom(*peak));
+        rates.max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn ends(&self, finding: &Finding) -> Vec<NodeId> {
+        let setup = self.case.setup();
+        let pairs = finding.pairs.iter().map(|pair| setup.pairs[pair.0]);
+        let mut nodes: Vec<NodeId> = pairs.flat_map(|pair| [pair.primary, pair.standby]).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// All nodes of all pairs: a role change turns senders into receivers.
+    fn all_nodes(&self) -> Vec<NodeId> {
+        (0..self.case.setup().nodes.len()).map(NodeId).collect()
+    }
+}
+
+fn ask(line: String) -> Command {
+    Command { nodes: Vec::new(), kind: CommandKind::Network, lines: vec![line] }
+}
+
+pub(super) fn raise_buffers(ground: &Ground<'_>) -> Option<Draft> {
+    let need = ground
+        .findings
+        .iter()
+        .filter_map(|finding| needed(finding))
+        .max_by(|a, b| a.buffer().cmp(&b.buffer()))?;
+    let fixed = ground.findings.iter().any(|finding| is_fixed(finding));
+    let most = need.setting();
+    let (mut commands, mut undo) = (Vec::new(), Vec::new());
+    for node in ground.all_nodes() {
+        let Some(facts) = ground.case.facts(node) else { continue };
+        let (lines, before) = buffer_lines(&facts.tcp, most, fixed);
+        if !lines.is_empty() {
+            undo.push(format!("{}: {}", ground.case.name(node), before.join("; ")));
+            commands.push(Command { nodes: vec![node], kind: CommandKind::Sysctl, lines });
+        }
+    }
+    let held = ground.findings.iter().find_map(|finding| match &finding.detail {
+        Detail::Window(bound) => Some(bound.stream),
+        _ => None,
+    });
+    let effect = match held {
+        Some(stream) => format!(
+            "A single stream can rise from {} to what the path carries ({}), unless something else \
+             holds it then.",
+            rate(stream),
+            rate(need.rate)
+        ),
+        None => format!("Buffers can grow to what {} over this round trip take.", rate(need.rate)),
+    };
+    Some(Draft {
+        action: format!(
+            "Raise the maximum of the socket buffers to {most} on both sides: 3 × BDP is {} ({} × \
+             {:.1} ms; the rate is {}). Put the lines into /etc/sysctl.d/ and load them with \
+             sysctl --system; redo transport takes them up when its destination is deferred and \
+             enabled again.",
+            need.buffer(),
+            rate(need.rate),
+            need.min_rtt.as_secs_f64() * 1e3,
+            need.source
+        ),
+        commands: merged(commands),
+        expected_effect: effect,
+        how_to_verify: ground.again(),
+        how_to_undo: format!("Set the former values again. {}", undo.join(". ")),
+        risk: format!(
+            "Low. Each connection with a long round trip may use up to {most} of memory in each \
+             direction, within net.ipv4.tcp_mem."
+        ),
+        needs_root: true,
+        licence: None,
+    })
+}
+
+fn needed(finding: &Finding) -> Option<BufferNeed> {
+    match &finding.detail {
+        Detail::Window(bound) => bound.need,
+        Detail::Buffers(need) => Some(*need),
+        _ => None,
+    }
+}
+
+/// Buffers that are asked for are bounded by net.core, not by net.ipv4.
+fn is_fixed(finding: &Finding) -> bool {
+    match &finding.detail {
+        Detail::Window(bound) => matches!(bound.setting, Setting::CoreWmem | Setting::CoreRmem),
+        _ => finding.id == FindingId::BufferCapped,
+    }
+}
+
+/// New lines and the former ones; minimum and default stay, and no maximum is lowered.
+fn buffer_lines(tcp: &TcpSettings, most: Bytes, fixed: bool) -> (Vec<String>, Vec<String>) {
+    let tuned = [
+        ("net.ipv4.tcp_wmem", tcp.wmem_min_bytes, tcp.wmem_default_bytes, tcp.wmem_max_bytes),
+        ("net.ipv4.tcp_rmem", tcp.rmem_min_bytes, tcp.rmem_default_bytes, tcp.rmem_max_bytes),
+    ];
+    let core = [
+        ("net.core.wmem_max", tcp.core_wmem_max_bytes),
+        ("net.core.rmem_max", tcp.core_rmem_max_bytes),
+    ];
+    let (mut lines, mut former) = (Vec::new(), Vec::new());
+    for (key, least, usual, now) in tuned {
+        let (Some(least), Some(usual), Some(now)) = (least, usual, now) else { continue };
+        if now < most.0 {
+            lines.push(format!("{key} = {least} {usual} {}", most.0));
+            former.push(format!("{key} = {least} {usual} {now}"));
+        }
+    }
+    for (key, now) in core {
+        if let Some(now) = now.filter(|now| fixed && *now < most.0) {
+            lines.push(format!("{key} = {}", most.0));
+            former.push(format!("{key} = {now}"));
+        }
+    }
+    (lines, former)
+}
+
+/// Nodes with the same lines share a command.
+fn merged(commands: Vec<Command>) -> Vec<Command> {
+    let mut merged: Vec<Command> = Vec::new();
+    for command in commands {
+        let same = merged
+            .iter_mut()
+            .find(|known| known.lines == command.lines && known.kind == command.kind);
+        match same {
+            Some(known) => known.nodes.extend(command.nodes),
+            None => merged.push(command),
+        }
+    }
+    merged
+}
+
+fn per_flow<'a>(ground: &Ground<'a>) -> Option<(&'a Finding, PerFlow)> {
+    ground.findings.iter().find_map(|finding| match finding.detail {
+        Detail::PerFlow(limit) => Some((*finding, limit)),
+        _ => None,
+    })
+}
+
+pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
+    let (_, limit) = per_flow(ground)?;
+    let required = ground.required_per_stream();
+    let target = required.unwrap_or(limit.aggregate);
+    let why = match required {
+        Some(_) => "what the busiest redo thread needs with headroom",
+        None => "what the path carries in all",
+    };
+    let ways: Vec<String> = ground
+        .findings
+        .iter()
+        .flat_map(|finding| finding.pairs.iter().map(move |pair| (pair, finding.direction)))
+        .filter_map(|(pair, direction)| Some(ground.case.way(*pair, direction?)))
+        .collect();
+    let tcp = format!(
+        "Please let a single TCP connection between the redo addresses of {} carry at least {} \
+         ({why}). Measured: one connection {}, {} together {}. Look for a shaper, policer or QoS \
+         class that works per flow.{}",
+        list(&ways),
+        rate(target),
+        rate(limit.stream),
+        limit.num_conn,
+        rate(limit.aggregate),
+        ground.devices()
+    );
+    Some(Draft {
+        action: format!(
+            "Have the limit per flow lifted to at least {}, or the redo traffic exempted from it \
+             (a QoS class or a path of its own). Each redo thread is shipped by one connection, so \
+             more connections do not help it; they do help instantiation.",
+            rate(target)
+        ),
+        commands: vec![ask(tcp)],
+        expected_effect: format!(
+            "One stream can rise from {} to as much as the path has free ({} in all).",
+            rate(limit.stream),
+            rate(limit.aggregate)
+        ),
+        how_to_verify: ground.again(),
+        how_to_undo: "The network team restores the former limit.".to_owned(),
+        risk: "A single stream can then take what other traffic on the path uses today; a class \
+               for redo with a guaranteed share avoids that."
+            .to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+/// Only where a need for all threads, or for the copy, exceeds the path.
+pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
+    let (direction, carried) = ground.findings.iter().find_map(|finding| match finding.detail {
+        Detail::Limit(limit) => Some((finding.direction?, limit)),
+        _ => None,
+    })?;
+    let missing = ground.analysis.findings.iter().filter_map(|finding| match &finding.detail {
+        Detail::Need(need) if finding.id == FindingId::NeedNotMet => {
+            (need.required.0 > carried.0).then_some(need.required)
+        }
+        Detail::Instantiation { busy_seconds, goal_seconds, .. } => (finding.id
+            == FindingId::InstantiationTooSlow)
+            .then(|| BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
+        _ => None,
+    });
+    let target = missing.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(Draft {
+        action: format!(
+            "The path itself is full: it takes {} from {direction}, and carries {}. Have its \
+             bandwidth raised, or reduce what has to cross it.",
+            rate(target),
+            rate(carried)
+        ),
+        commands: vec![ask(format!(
+            "Please provide at least {} of TCP payload from {direction}; measured are {}.{}",
+            rate(target),
+            rate(carried),
+            ground.devices()
+        ))],
+        expected_effect: "The rate follows the path's bandwidth until the next limit.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: "None needed.".to_owned(),
+        risk: "None for the databases; cost of the circuit.".to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+pub(super) fn find_losses(ground: &Ground<'_>) -> Option<Draft> {
+    let finding = ground.findings.first()?;
+    let nodes = ground.ends(finding);
+    Some(Draft {
+        action: "Find where packets are lost. Start with the error and drop counters of both \
+                 nodes' interfaces, then have the network team look at each device on the way."
+            .to_owned(),
+        commands: vec![
+            Command { nodes, kind: CommandKind::Shell, lines: vec!["ip -s -s link".to_owned()] },
+            ask(format!(
+                "Please look for drops and errors on the way. {}{}",
+                finding.sentence,
+                ground.devices()
+            )),
+        ],
+        expected_effect: "The rate of a stream grows with one over the square root of the loss: a \
+                          quarter of the losses doubles it."
+            .to_owned(),
+        how_to_verify: format!(
+            "{}. Whether a limit per flow is the cause instead: add congestion_control: bbr to the \
+             step; it gets past random loss, but not past a limit.",
+            ground.again()
+        ),
+        how_to_undo: "Nothing is changed.".to_owned(),
+        risk: "None: it only looks.".to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+/// Where the network and not a node holds the rate, less redo is a way out.
+pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
+    let network = ground.analysis.findings.iter().any(|finding| {
+        matches!(
+            finding.id,
+            FindingId::PerFlowLimit | FindingId::LinkLimited | FindingId::LossLimited
+        )
+    });
+    let (id, factor) = ground
+        .findings
+        .iter()
+        .filter_map(|finding| match finding.detail {
+            Detail::Need(need) => Some((finding.id, need.required.0 / need.measured?.0)),
+            _ => None,
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (network && id == FindingId::NeedNotMet && factor.is_finite()).then(|| Draft {
+        action: format!(
+            "If the network cannot be changed: redo transport compression (COMPRESSION=ENABLE in \
+             LOG_ARCHIVE_DEST_n). It has to shrink the redo by a factor of {factor:.1} to meet the \
+             need; redo of encrypted tablespaces hardly shrinks.",
+        ),
+        commands: Vec::new(),
+        expected_effect: "The required rate falls by the factor that the redo shrinks by; measure \
+                          it on archived logs first (gzip -1 shows the order of it)."
+            .to_owned(),
+        how_to_verify: "Transport lag in V$DATAGUARD_STATS at peak time.".to_owned(),
+        how_to_undo: "COMPRESSION=DISABLE in the same destination.".to_owned(),
+        risk: "Processor time on the primary, which can lengthen the transport lag.".to_owned(),
+        needs_root: false,
+        licence: Some("Oracle Advanced Compression"),
+    })
+}
+
+pub(super) fn rman_channels(ground: &Ground<'_>) -> Option<Draft> {
+    let direction = Direction::PrimaryToStandby;
+    let recommended: Vec<u32> =
+        ground.case.pairs().filter_map(|pair| ground.case.recommended(pair, direction)).collect();
+    let channels: u32 = recommended.iter().sum();
+    let (_, best) = ground.case.best(direction)?;
+    if channels < 2 {
+        return None;
+    }
+    let copying = ground.findings.iter().find_map(|finding| match finding.detail {
+        Detail::Instantiation { quiet_seconds, busy_seconds, .. } => Some(format!(
+            " Copying the database then takes {} to {}.",
+            long_time(quiet_seconds),
+            long_time(busy_seconds)
+        )),
+        _ => None,
+    });
+    Some(Draft {
+        action: format!(
+            "Use {} for the copy of the database: {} per pair of nodes gives the highest rate.",
+            count(channels, "RMAN channel"),
+            list(&recommended.iter().map(ToString::to_string).collect::<Vec<_>>())
+        ),
+        commands: vec![Command {
+            nodes: Vec::new(),
+            kind: CommandKind::Rman,
+            lines: vec![format!("CONFIGURE DEVICE TYPE DISK PARALLELISM {channels};")],
+        }],
+        expected_effect: format!(
+            "Up to {} from {direction} as far as storage follows.{}",
+            rate(best.rate),
+            copying.unwrap_or_default()
+        ),
+        how_to_verify: "The rate of the duplication in V$SESSION_LONGOPS.".to_owned(),
+        how_to_undo: "CONFIGURE DEVICE TYPE DISK CLEAR;".to_owned(),
+        risk: "The copy can fill the path: redo transport and others then share what is left. \
+               SECTION SIZE lets channels share large files."
+            .to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+pub(super) fn fixed_buffer(ground: &Ground<'_>) -> Option<Draft> {
+    let finding = ground.findings.first()?;
+    let Detail::FixedBuffer(bytes) = finding.detail else { return None };
+    let size = bytes.0;
+    let nodes = ground.ends(finding);
+    let core = Command {
+        nodes: nodes.clone(),
+        kind: CommandKind::Sysctl,
+        lines: vec![format!("net.core.wmem_max = {size}"), format!("net.core.rmem_max = {size}")],
+    };
+    let low = nodes.iter().any(|node| {
+        let tcp = ground.case.facts(*node).map(|facts| &facts.tcp);
+        tcp.is_some_and(|tcp| {
+            [tcp.core_wmem_max_bytes, tcp.core_rmem_max_bytes].iter().flatten().any(|m| *m < size)
+        })
+    });
+    let tns = Command {
+        nodes: nodes.clone(),
+        kind: CommandKind::TnsnamesOra,
+        lines: vec![format!(
+            "(DESCRIPTION=(SDU=65535)(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"
+        )],
+    };
+    Some(Draft {
+        action: format!(
+            "Set the socket buffers of the Data Guard connections to {bytes} in Oracle Net, on \
+             both sides. Prefer a higher maximum for auto-tuning where that reaches the same rate: \
+             a fixed buffer switches auto-tuning off."
+        ),
+        commands: if low { vec![core, tns] } else { vec![tns] },
+        expected_effect: finding.sentence.clone(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Remove SEND_BUF_SIZE and RECV_BUF_SIZE from the connect descriptors and \
+                      restart redo transport."
+            .to_owned(),
+        risk: format!("Low. Every connection of these descriptors takes up to {bytes} per side."),
+        needs_root: low,
+        licence: None,
+    })
+}
+
+pub(super) fn jumbo(ground: &Ground<'_>) -> Option<Draft> {
+    let finding = ground.findings.first()?;
+    let Detail::Mtu(mtu) = finding.detail else { return None };
+    Some(Draft {
+        action: format!(
+            "Use an MTU of {mtu} on the redo interfaces of all nodes, once every device on the way \
+             is known to carry it in both directions."
+        ),
+        commands: vec![ask(format!(
+            "Please confirm an MTU of {mtu} on every hop between the redo addresses, in both \
+             directions, and that ICMP \"fragmentation needed\" is not filtered.{}",
+            ground.devices()
+        ))],
+        expected_effect: finding.sentence.clone(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Set the former MTU on the interfaces.".to_owned(),
+        risk: "A hop with a smaller MTU that drops silently stops the redo altogether.".to_owned(),
+        needs_root: true,
+        licence: None,
+    })
+}
+
+pub(super) fn directions(ground: &Ground<'_>) -> Option<Draft> {
+    let sentences: Vec<&str> = ground.findings.iter().map(|finding| &*finding.sentence).collect();
+    Some(Draft {
+        action: "Find out why the directions differ: routes, QoS classes and circuits are often \
+                 set up per direction. After a role change the slower one carries the redo."
+            .to_owned(),
+        commands: vec![ask(format!(
+            "Please compare route, shaping and utilisation of both directions. {}{}",
+            sentences.join(" "),
+            ground.devices()
+        ))],
+        expected_effect: "Both directions carry what the better one does.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Nothing is changed.".to_owned(),
+        risk: "None: it only looks.".to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+pub(super) fn declared(ground: &Ground<'_>) -> Option<Draft> {
+    let finding = ground.findings.first()?;
+    let Detail::Limit(declared) = finding.detail else { return None };
+    Some(Draft {
+        action: format!(
+            "Ask where the difference to the declared {declared} goes: other traffic, a smaller \
+             circuit on one section, or a device that cannot forward so much."
+        ),
+        commands: vec![ask(format!("{}{}", finding.sentence, ground.devices()))],
+        expected_effect: format!("The path carries close to {declared}."),
+        how_to_verify: ground.again(),
+        how_to_undo: "Nothing is changed.".to_owned(),
+        risk: "None: it only asks.".to_owned(),
+        needs_root: false,
+        licence: None,
+    })
+}
+
+pub(super) fn lift_limit(ground: &Ground<'_>) -> Option<Draft> {
+    let limit = ground.findings.iter().find_map(|finding| match finding.detail {
+        Detail::Limit(limit) => Some(limit),
+        _ => None,
+    })?;
+    let need = ground.required_per_stream().filter(|need| need.0 > limit.0);
+    let target = match need {
+        Some(need) => format!(" to more than {}", rate(need)),
+        None => String::new(),
+    };
+    Some(Draft {
+        action: format!(
+            "To learn what the path carries, raise limits.rate{target} in the runbook and measure \
+             again, at a time that allows it."
+        ),
+        expected_effect: format!("The result is no longer held at {}.", rate(limit)),
+        how_to_verify: ground.again(),
+        how_to_undo: "Set limits.rate again.".to_owned(),
+        risk: "The test takes bandwidth from others on the path while it runs.".to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn measure_again(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: "Measure again, longer and while the path is quiet; an open need is judged when \
+                 its interval is narrow enough."
+            .to_owned(),
+        expected_effect: "An interval that is narrow enough for an answer.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Nothing is changed.".to_owned(),
+        risk: "The test takes bandwidth from others on the path while it runs.".to_owned(),
+        ..Draft::default()
+    })
+}

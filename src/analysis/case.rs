@@ -1,0 +1,238 @@
+//! A run with its summaries, and the questions that every rule asks of them.
+
+use std::time::Duration;
+
+use redoline_proto::facts::HostFacts;
+use redoline_proto::units::BytesPerSecond;
+
+use super::bdp::{BufferNeed, RateSource};
+use super::series::SeriesResult;
+use super::steady::Steady;
+use super::storage::StorageSummary;
+use super::throughput::{PairSummary, Summary};
+use crate::plan::node::{Direction, NodeId, PairId};
+use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
+use crate::record::run::RunRecord;
+use crate::record::setup::Setup;
+
+pub const DIRECTIONS: [Direction; 2] = [Direction::PrimaryToStandby, Direction::StandbyToPrimary];
+
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    pub record: &'a RunRecord,
+    pub throughputs: &'a [Summary],
+    pub storage: &'a [StorageSummary],
+    pub series: &'a [SeriesResult],
+}
+
+/// A pair measured alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone<'a> {
+    pub id: MeasurementId,
+    pub num_conn: u32,
+    pub duration_ms: u64,
+    pub summary: &'a Summary,
+    pub pair: &'a PairSummary,
+    pub steady: &'a Steady,
+}
+
+impl<'a> Case<'a> {
+    pub fn setup(&self) -> &'a Setup {
+        &self.record.setup
+    }
+
+    pub fn pairs(&self) -> impl Iterator<Item = PairId> + use<> {
+        (0..self.record.setup.pairs.len()).map(PairId)
+    }
+
+    pub fn name(&self, node: NodeId) -> &'a str {
+        self.record.setup.node_name(node)
+    }
+
+    pub fn names(&self, nodes: &[NodeId]) -> String {
+        let names: Vec<&str> = nodes.iter().map(|node| self.name(*node)).collect();
+        super::words::list(&names)
+    }
+
+    /// `phx1 to ash1`.
+    pub fn way(&self, pair: PairId, direction: Direction) -> String {
+        let (sender, receiver) = self.setup().ends(pair, direction);
+        format!("{} to {}", self.name(sender), self.name(receiver))
+    }
+
+    pub fn facts(&self, node: NodeId) -> Option<&'a HostFacts> {
+        self.record.nodes.get(&node)?.facts.as_ref()
+    }
+
+    /// Results of a pair alone with the system's own settings, in the order taken.
+    pub fn plain(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
+        self.alone(pair, direction).into_iter().filter(|one| is_plain(one.summary)).collect()
+    }
+
+    /// Results of a pair alone, whatever was asked of its sockets.
+    pub fn alone(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
+        self.throughputs
+            .iter()
+            .filter(|summary| summary.direction == direction && summary.pairs.len() == 1)
+            .filter_map(|summary| {
+                let measured = summary.pair(pair)?;
+                Some(Alone {
+                    id: summary.id,
+                    num_conn: summary.request.num_conn,
+                    duration_ms: summary.request.duration_ms,
+                    summary,
+                    pair: measured,
+                    steady: measured.steady.as_ref()?,
+                })
+            })
+            .collect()
+    }
+
+    /// What one redo transport process would get: the longest plain test with one connection, the
+    /// last of equal ones.
+    pub fn single(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
+        self.plain(pair, direction)
+            .into_iter()
+            .filter(|one| one.num_conn == 1)
+            .max_by_key(|one| one.duration_ms)
+    }
+
+    /// Plain results with more than one connection, by their number.
+    pub fn levels(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
+        let mut levels = self.plain(pair, direction);
+        levels.retain(|one| one.num_conn > 1);
+        levels.sort_by_key(|one| one.num_conn);
+        levels
+    }
+
+    /// The highest plain rate of a pair alone.
+    pub fn best_alone(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
+        self.plain(pair, direction)
+            .into_iter()
+            .max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0))
+    }
+
+    /// The highest sum of all pairs at a time; incomplete ones only when no other is there.
+    pub fn together(&self, direction: Direction) -> Option<&'a Summary> {
+        let all = self.setup().pairs.len();
+        self.throughputs
+            .iter()
+            .filter(|summary| summary.direction == direction && is_plain(summary))
+            .filter(|summary| summary.pairs.len() == all && (all == 1 || summary.together()))
+            .filter(|summary| summary.steady.is_some())
+            .max_by(|a, b| {
+                let rate = |summary: &Summary| summary.rate().map_or(0.0, |rate| rate.0);
+                a.complete().cmp(&b.complete()).then(rate(a).total_cmp(&rate(b)))
+            })
+    }
+
+    /// The highest plain rate of a direction, with the measurement that gave it.
+    pub fn best(&self, direction: Direction) -> Option<(MeasurementId, &'a Steady)> {
+        self.throughputs
+            .iter()
+            .filter(|summary| summary.direction == direction && is_plain(summary))
+            .filter_map(|summary| Some((summary.id, summary.steady.as_ref()?)))
+            .max_by(|a, b| a.1.rate.0.total_cmp(&b.1.rate.0))
+    }
+
+    pub fn min_rtt(&self, direction: Direction) -> Option<Duration> {
+        let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
+        there.filter_map(Summary::min_rtt).min()
+    }
+
+    /// Three times the bandwidth-delay product of a direction, by the best rate that is known.
+    pub fn buffer_need(&self, direction: Direction) -> Option<BufferNeed> {
+        let min_rtt = self.min_rtt(direction)?;
+        let measured =
+            || self.best(direction).map(|(_, steady)| (steady.rate, RateSource::Measured));
+        let needed = || Some((self.required_total()?, RateSource::Need));
+        let declared = || Some((self.setup().declared_bandwidth()?, RateSource::Declared));
+        let (rate, source) = measured().or_else(needed).or_else(declared)?;
+        Some(BufferNeed { rate, source, min_rtt })
+    }
+
+    /// What all threads need together, with headroom.
+    pub fn required_total(&self) -> Option<BytesPerSecond> {
+        let need = self.setup().need.as_ref()?;
+        need.total.map(|total| need.with_headroom(total))
+    }
+
+    /// A pair's ladder of connections in a direction.
+    pub fn ladder(&self, pair: PairId, direction: Direction) -> Option<&'a SeriesResult> {
+        self.series.iter().rev().find(|series| {
+            series.variable == Variable::NumConn
+                && series.pair == Some(pair)
+                && series.direction == Some(direction)
+        })
+    }
+
+    /// More connections no longer raise the aggregate of a pair.
+    pub fn plateaued(&self, pair: PairId, direction: Direction) -> bool {
+        self.ladder(pair, direction)
+            .is_some_and(|ladder| ladder.stopped_because == StoppedBecause::Plateau)
+    }
+
+    /// The smallest number of connections that gives a pair's best rate.
+    pub fn recommended(&self, pair: PairId, direction: Direction) -> Option<u32> {
+        let point = self.ladder(pair, direction)?.recommended.as_ref()?;
+        point.value.map(|value| value as u32)
+    }
+
+    /// All nodes are one machine: nothing about a network follows.
+    pub fn loopback(&self) -> bool {
+        self.setup().demo
+    }
+
+    /// The driver of the interface that a node's redo traffic uses, where it was told.
+    pub fn driver(&self, node: NodeId, peer: NodeId) -> Option<&'a str> {
+        let facts = self.facts(node)?;
+        let route = facts.routes.iter().find(|route| route.peer == self.name(peer));
+        let name = route.and_then(|route| route.interface.as_deref());
+        let interface = facts.interfaces.iter().find(|interface| match name {
+            Some(name) => interface.name == name,
+            None => holds(&interface.addresses, &self.setup().nodes[node.0].redo_address),
+        })?;
+        if interface.name == "lo" { Some("loopback") } else { interface.driver.as_deref() }
+    }
+
+    /// The queueing discipline under a node's redo traffic.
+    pub fn qdisc(&self, node: NodeId, peer: NodeId) -> Option<&'a str> {
+        let facts = self.facts(node)?;
+        let route = facts.routes.iter().find(|route| route.peer == self.name(peer));
+        let name = route.and_then(|route| route.interface.as_deref());
+        let interface = facts.interfaces.iter().find(|interface| Some(&*interface.name) == name);
+        interface
+            .and_then(|interface| interface.qdisc.as_deref())
+            .or(facts.tcp.default_qdisc.as_deref())
+    }
+}
+
+/// Addresses come with or without their prefix length.
+fn holds(addresses: &[String], address: &str) -> bool {
+    addresses.iter().any(|one| one.split('/').next() == Some(address))
+}
+
+/// Nothing was asked of the sockets that changes what the path can carry.
+pub fn is_plain(summary: &Summary) -> bool {
+    let socket = &summary.request.socket;
+    socket.socket_buffer_bytes.is_none()
+        && socket.mss_bytes.is_none()
+        && summary.request.mtu_bytes.is_none()
+}
+
+/// The runbook's own limit held this pair: 7 % below it or closer.
+pub fn at_limit(summary: &Summary, pair: &PairSummary) -> bool {
+    const CLOSE: f64 = 0.93;
+    let rate = pair.steady.as_ref().map(|steady| steady.rate.0);
+    summary.request.rate_limit.zip(rate).is_some_and(|(limit, rate)| rate >= CLOSE * limit.0)
+}
+
+/// Two rates differ by more than their intervals and by more than `share` of the smaller one.
+pub fn differ(a: &Steady, b: &Steady, share: f64) -> bool {
+    let (low, high) = if a.rate.0 <= b.rate.0 { (a, b) } else { (b, a) };
+    let apart = match (low.at_most(), high.at_least()) {
+        (Some(low), Some(high)) => high.0 > low.0,
+        _ => false,
+    };
+    apart && high.rate.0 > low.rate.0 * (1.0 + share)
+}

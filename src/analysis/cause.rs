@@ -1,0 +1,382 @@
+//! What limits the rate of a direction: one stream, and all connections together.
+
+use redoline_proto::units::BytesPerSecond;
+
+use super::case::{Alone, Case, at_limit};
+use super::finding::{
+    Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
+};
+use super::flow::{Flow, Held, full_core, full_thread, queue_stands};
+use super::words::{count, list, milliseconds, percent, rate, steady};
+use crate::plan::node::{Direction, NodeId};
+
+/// Every cause that fits, each with its evidence.
+pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
+    let flows: Vec<Flow<'_>> =
+        case.pairs().filter_map(|pair| Flow::of(case, pair, direction)).collect();
+    let mut findings = by_runbook(case, direction);
+    let held_back = !findings.is_empty();
+    findings.extend(cpu(case, direction));
+    if held_back {
+        return findings;
+    }
+    findings.extend(window(case, direction, &flows));
+    findings.extend(per_flow(case, direction, &flows));
+    findings.extend(loss(case, direction, &flows));
+    findings.extend(link(case, direction, &flows));
+    findings
+}
+
+fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
+    let held: Vec<_> = case
+        .throughputs
+        .iter()
+        .filter(|summary| summary.direction == direction)
+        .flat_map(|summary| summary.pairs.iter().map(move |pair| (summary, pair)))
+        .filter(|(summary, pair)| at_limit(summary, pair))
+        .collect();
+    let Some(limit) = held.first().and_then(|(summary, _)| summary.request.rate_limit) else {
+        return Vec::new();
+    };
+    let sentence = format!(
+        "The runbook's own limit of {} per node held the rate from {direction}: the path may carry \
+         more.",
+        rate(limit)
+    );
+    let mut finding =
+        Finding::new(FindingId::LimitedByRunbook, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction)
+            .value(limit.0, Unit::BytesPerSecond)
+            .detail(Detail::Limit(limit));
+    for (summary, pair) in held {
+        let sender = case.setup().ends(pair.pair, direction).0;
+        finding = finding
+            .nodes([sender])
+            .evidence(summary.id, &["steady.bytes_per_second", "rate_limit_bytes_per_second"]);
+    }
+    vec![finding]
+}
+
+/// Of the tests that results rest on: single streams, best levels, and all nodes together.
+fn cpu(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
+    let mut tests: Vec<Alone<'_>> = Vec::new();
+    for pair in case.pairs() {
+        tests.extend(case.single(pair, direction));
+        tests.extend(case.best_alone(pair, direction));
+    }
+    let mut found: Vec<(NodeId, Finding)> = Vec::new();
+    for test in tests {
+        let full = full_thread(test.pair).map(|full| (full, true));
+        let waiting = queue_stands(test.pair);
+        let full = full.or_else(|| full_core(test.pair).filter(|_| !waiting).map(|f| (f, false)));
+        let Some(((end, cpu), thread)) = full else { continue };
+        let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
+        let node = if end == End::Sender { sender } else { receiver };
+        if found.iter().any(|(known, _)| *known == node) {
+            continue;
+        }
+        let name = case.name(node);
+        let (sentence, confidence, value) = match thread {
+            true => (
+                format!(
+                    "A thread on {name} used {} of a core with {}: the processor held the rate, \
+                     not the network.",
+                    percent(cpu.busiest_thread),
+                    count(test.num_conn, "connection")
+                ),
+                Confidence::Likely,
+                cpu.busiest_thread,
+            ),
+            false => (
+                format!(
+                    "A core on {name} was busy to {} while interrupts or other virtual machines \
+                     took processor time: that may have held the rate.",
+                    percent(cpu.busiest_core.unwrap_or(1.0))
+                ),
+                Confidence::Possible,
+                cpu.busiest_core.unwrap_or(1.0),
+            ),
+        };
+        let finding = Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
+            .direction(direction)
+            .pairs([test.pair.pair])
+            .nodes([node])
+            .value(value, Unit::Cores)
+            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]);
+        found.push((node, finding));
+    }
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+const SINGLE: &[&str] = &["steady.bytes_per_second", "rtt_us.min", "rtt_us.p50"];
+
+/// One finding per end: all nodes whose buffers hold their streams.
+fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Finding> {
+    let held: Vec<(&Flow<'_>, Held)> =
+        flows.iter().filter_map(|flow| Some((flow, flow.held()?))).collect();
+    [End::Sender, End::Receiver]
+        .into_iter()
+        .filter_map(|end| {
+            let held: Vec<_> = held.iter().filter(|(_, held)| held.end == end).collect();
+            let slowest = held.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0))?;
+            let sentence = window_sentence(case, slowest.0, slowest.1, direction);
+            let counters = slowest.0.single.pair.limited.busy.is_some();
+            let confidence = if counters { Confidence::Likely } else { Confidence::Possible };
+            let field = match end {
+                End::Sender => ["limited.send_buffer_ms", "granted.send_buffer_bytes"],
+                End::Receiver => ["limited.receive_window_ms", "granted.receive_buffer_bytes"],
+            };
+            let mut finding =
+                Finding::new(FindingId::WindowLimited, Severity::Warning, confidence, sentence)
+                    .direction(direction)
+                    .value(slowest.0.rate().0, Unit::BytesPerSecond)
+                    .detail(Detail::Window(WindowBound {
+                        end,
+                        setting: slowest.1.setting,
+                        bound: slowest.1.bound,
+                        stream: slowest.0.rate(),
+                        need: case.buffer_need(direction),
+                    }));
+            for (flow, _) in held {
+                finding = finding
+                    .pairs([flow.pair])
+                    .nodes([flow.node(end)])
+                    .evidence(flow.single.id, SINGLE)
+                    .evidence(flow.single.id, &["limited.busy_ms"])
+                    .evidence(flow.single.id, &field);
+            }
+            Some(finding)
+        })
+        .collect()
+}
+
+fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Direction) -> String {
+    let name = case.name(flow.node(held.end));
+    let what = match held.end {
+        End::Sender => "the send buffer",
+        End::Receiver => "the receive window",
+    };
+    let bound = held.bound.map_or(String::new(), |bound| format!(" ({}: {bound})", held.setting));
+    let share = match flow.single.pair.limited.busy {
+        Some(_) => format!(" in {} of the time", percent(held.share)),
+        None => String::new(),
+    };
+    let need = case.buffer_need(direction).map_or(String::new(), |need| {
+        format!(
+            " A buffer of 3 × BDP would be {} (BDP {} = {} × {}; the rate is {}).",
+            need.buffer(),
+            need.bdp(),
+            rate(need.rate),
+            milliseconds(need.min_rtt),
+            need.source
+        )
+    });
+    format!(
+        "One stream from {} carries {}: {what} on {name}{bound} held it{share}, while the round \
+         trip stayed at {}, so no queue stood on the way.{need}",
+        case.way(flow.pair, direction),
+        steady(flow.single.steady),
+        flow.single
+            .pair
+            .rtt
+            .p50
+            .or(flow.single.pair.rtt.min)
+            .map_or_else(|| "an unknown time".to_owned(), milliseconds),
+    )
+}
+
+/// How sure a limit per flow is for a pair; `None` where it does not fit.
+fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
+    if !flow.scales() || flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
+        return None;
+    }
+    if flow.queue() {
+        return Some(Confidence::Likely);
+    }
+    match (flow.lost(), flow.fits_random_loss()) {
+        // More is lost, or less, than random loss would need to give this rate: a policer.
+        (true, Some(false)) => Some(Confidence::Likely),
+        _ => Some(Confidence::Possible),
+    }
+}
+
+fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
+    let fitting: Vec<(&Flow<'_>, Confidence)> =
+        flows.iter().filter_map(|flow| Some((flow, per_flow_fits(flow)?))).collect();
+    let (slowest, confidence) =
+        fitting.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
+    let (low, best) = (slowest.low?, slowest.best?);
+    let num_conn = case.recommended(slowest.pair, direction).unwrap_or(best.num_conn);
+    let sentence = format!(
+        "One stream from {} carries {}, {} carry {} and {} carry {}: the network gives each flow a \
+         share of its own, however much is free.{}{}",
+        case.way(slowest.pair, direction),
+        steady(slowest.single.steady),
+        low.num_conn,
+        rate(low.steady.rate),
+        best.num_conn,
+        rate(best.steady.rate),
+        per_flow_signs(slowest),
+        others(case, &fitting, slowest, direction),
+    );
+    let mut finding =
+        Finding::new(FindingId::PerFlowLimit, Severity::Warning, confidence, sentence)
+            .direction(direction)
+            .value(slowest.rate().0, Unit::BytesPerSecond)
+            .detail(Detail::PerFlow(PerFlow {
+                stream: slowest.rate(),
+                aggregate: best.steady.rate,
+                num_conn,
+            }));
+    for (flow, _) in &fitting {
+        finding = finding
+            .pairs([flow.pair])
+            .nodes([flow.sender, flow.receiver])
+            .evidence(flow.single.id, SINGLE)
+            .evidence(flow.single.id, &["retransmitted_bytes", "limited.send_buffer_ms"]);
+        for level in flow.low.iter().chain(&flow.best) {
+            finding = finding
+                .evidence(level.id, &["steady.bytes_per_second", "streams[].received_bytes"]);
+        }
+    }
+    Some(finding)
+}
+
+/// What shows that the flow is held on the way and not at its ends.
+fn per_flow_signs(flow: &Flow<'_>) -> String {
+    let pair = flow.single.pair;
+    let lost = pair.counts.retransmitted_share();
+    match (flow.queue(), pair.rtt.min.zip(pair.rtt.p50)) {
+        (true, Some((min, loaded))) => format!(
+            " Its round trip rose from {} to {}: a queue of its own stands on the way.",
+            milliseconds(min),
+            milliseconds(loaded)
+        ),
+        _ if flow.lost() && flow.fits_random_loss() == Some(false) => format!(
+            " {} of its bytes were sent again, which random loss does not explain at this rate: \
+             that is how a policer works.",
+            percent(lost.unwrap_or_default())
+        ),
+        _ if flow.lost() => {
+            " Random loss fits as well. What tells them apart: `congestion_control: \
+                             bbr` gets past random loss, but not past a limit."
+                .to_owned()
+        }
+        _ => {
+            " Neither a queue nor losses were seen. What tells a limit in the network from one at \
+              the ends apart: a sweep of `socket_buffer`."
+                .to_owned()
+        }
+    }
+}
+
+fn others(
+    case: &Case<'_>,
+    fitting: &[(&Flow<'_>, Confidence)],
+    slowest: &Flow<'_>,
+    direction: Direction,
+) -> String {
+    let others: Vec<String> = fitting
+        .iter()
+        .filter(|(flow, _)| flow.pair != slowest.pair)
+        .map(|(flow, _)| {
+            format!("{} ({} per stream)", case.way(flow.pair, direction), rate(flow.rate()))
+        })
+        .collect();
+    if others.is_empty() { String::new() } else { format!(" The same on {}.", list(&others)) }
+}
+
+fn loss(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
+    let lossy: Vec<&Flow<'_>> = flows
+        .iter()
+        .filter(|flow| flow.lost() && !flow.queue() && !flow.fills())
+        .filter(|flow| flow.held().is_none() && flow.fits_random_loss() == Some(true))
+        .collect();
+    let slowest = lossy.iter().min_by(|a, b| a.rate().0.total_cmp(&b.rate().0))?;
+    let share = slowest.single.pair.counts.retransmitted_share()?;
+    let both = per_flow_fits(slowest).is_some();
+    let sentence = format!(
+        "{} of what one stream from {} sent had to be sent again, without a queue on the way. \
+         A stream that loses so much gets about {} (1.22 × MSS / (RTT × √loss)); it got {}.{}",
+        percent(share),
+        case.way(slowest.pair, direction),
+        rate(slowest.loss_rate()?),
+        steady(slowest.single.steady),
+        if both { " A limit per flow that drops what exceeds it fits as well." } else { "" }
+    );
+    let confidence = if both { Confidence::Possible } else { Confidence::Likely };
+    let mut finding = Finding::new(FindingId::LossLimited, Severity::Warning, confidence, sentence)
+        .direction(direction)
+        .value(share, Unit::Share);
+    for flow in lossy {
+        finding = finding
+            .pairs([flow.pair])
+            .nodes([flow.sender, flow.receiver])
+            .evidence(flow.single.id, SINGLE)
+            .evidence(flow.single.id, &["retransmitted_bytes", "mss_bytes"]);
+    }
+    Some(finding)
+}
+
+/// The highest rate of a direction does not rise with more connections.
+fn link(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
+    let (best_id, best) = case.best(direction)?;
+    let level = flows
+        .iter()
+        .filter(|flow| case.plateaued(flow.pair, direction))
+        .filter_map(|flow| flow.best.map(|best| (flow, best)))
+        .filter(|(_, best)| full_thread(best.pair).is_none())
+        .max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
+    let Some((flow, level)) = level else {
+        return link_or_flow(case, direction, flows);
+    };
+    let queue = queue_stands(level.pair);
+    let lost = level.pair.counts.retransmitted.is_some_and(|bytes| bytes > 0);
+    let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
+    let num_conn = case.recommended(flow.pair, direction).unwrap_or(level.num_conn);
+    let one = if flow.fills() { " One stream alone fills it." } else { "" };
+    let sentence = format!(
+        "The path from {direction} carries {}: {} from {} reach {}, and more connections do not \
+         raise it.{one}{}",
+        steady(best),
+        count(num_conn, "connection"),
+        case.way(flow.pair, direction),
+        rate(level.steady.rate),
+        match (queue, lost) {
+            (true, _) => " A queue stands at that rate.",
+            (false, true) => " Packets are lost at that rate.",
+            (false, false) =>
+                " Neither a queue nor losses were seen at that rate, so the limit may also lie in \
+                 a node.",
+        }
+    );
+    Some(
+        Finding::new(FindingId::LinkLimited, Severity::Info, confidence, sentence)
+            .direction(direction)
+            .pairs([flow.pair])
+            .value(best.rate.0, Unit::BytesPerSecond)
+            .evidence(level.id, &["steady.bytes_per_second", "rtt_us", "retransmitted_bytes"])
+            .evidence(best_id, &["steady.bytes_per_second"])
+            .detail(Detail::Limit(best.rate)),
+    )
+}
+
+/// Only one stream was measured and a queue stood on its way: two causes fit.
+fn link_or_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
+    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue())?;
+    let sentence = format!(
+        "One stream from {} carries {} and a queue stands on its way: either the path is full or \
+         the network limits each flow. What tells them apart: a ladder of connections.",
+        case.way(flow.pair, direction),
+        steady(flow.single.steady),
+    );
+    let rate: BytesPerSecond = flow.rate();
+    Some(
+        Finding::new(FindingId::LinkLimited, Severity::Info, Confidence::Possible, sentence)
+            .direction(direction)
+            .pairs([flow.pair])
+            .value(rate.0, Unit::BytesPerSecond)
+            .evidence(flow.single.id, SINGLE)
+            .detail(Detail::Limit(rate)),
+    )
+}

@@ -1,0 +1,304 @@
+//! What was found, with the evidence that it rests on.
+
+use std::fmt;
+
+use redoline_proto::units::{Bytes, BytesPerSecond};
+
+use super::bdp::BufferNeed;
+use crate::plan::node::{Direction, NodeId, PairId};
+use crate::record::measurement::MeasurementId;
+
+macro_rules! finding_ids {
+    ($($variant:ident = $text:literal),* $(,)?) => {
+        /// Which rule found it; each has a page in the documentation.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum FindingId {
+            $($variant),*
+        }
+
+        impl FindingId {
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// As reports and documentation name it.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),*
+                }
+            }
+        }
+    };
+}
+
+finding_ids! {
+    LinkLimited = "link-limited",
+    WindowLimited = "window-limited",
+    PerFlowLimit = "per-flow-limit",
+    LossLimited = "loss-limited",
+    CpuLimited = "cpu-limited",
+    LimitedByRunbook = "limited-by-runbook",
+    Asymmetric = "asymmetric",
+    UnevenNodes = "uneven-nodes",
+    SharedBottleneck = "shared-bottleneck",
+    JumboGain = "jumbo-gain",
+    JumboNoGain = "jumbo-no-gain",
+    BufferCapped = "buffer-capped",
+    FixedBufferGain = "fixed-buffer-gain",
+    Unsteady = "unsteady",
+    BelowDeclaredBandwidth = "below-declared-bandwidth",
+    NeedMet = "need-met",
+    NeedNotMet = "need-not-met",
+    NeedUnknown = "need-unknown",
+    NeedCannotBeJudged = "need-cannot-be-judged",
+    InstantiationInTime = "instantiation-in-time",
+    InstantiationTooSlow = "instantiation-too-slow",
+    IoSlotsKnee = "io-slots-knee",
+    ReadLatencyHigh = "read-latency-high",
+    StandbySlowerThanPrimary = "standby-slower-than-primary",
+    UnevenStorage = "uneven-storage",
+    NotFromDisk = "not-from-disk",
+    BbrWithoutFq = "bbr-without-fq",
+    BufferMaximumBelowNeed = "buffer-maximum-below-need",
+    ClockSkew = "clock-skew",
+    AgentLeftBehind = "agent-left-behind",
+}
+
+impl fmt::Display for FindingId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Severity {
+    Ok,
+    Info,
+    Warning,
+    Critical,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Confidence {
+    /// Fits what was measured, and so does something else that is named beside it.
+    Possible,
+    /// Fits what was measured, and nothing else that is looked for does.
+    Likely,
+    /// Read or measured as such.
+    Measured,
+}
+
+impl Confidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Likely => "likely",
+            Self::Measured => "measured",
+        }
+    }
+}
+
+/// The unit of a finding's value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unit {
+    BytesPerSecond,
+    Bytes,
+    Seconds,
+    Microseconds,
+    /// 0 to 1.
+    Share,
+    Cores,
+    Requests,
+}
+
+impl Unit {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BytesPerSecond => "bytes_per_second",
+            Self::Bytes => "bytes",
+            Self::Seconds => "seconds",
+            Self::Microseconds => "microseconds",
+            Self::Share => "share",
+            Self::Cores => "cores",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// A measurement, and which of its fields in report.json were used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Evidence {
+    pub measurement: MeasurementId,
+    pub fields: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub id: FindingId,
+    pub severity: Severity,
+    pub confidence: Confidence,
+    pub direction: Option<Direction>,
+    pub pairs: Vec<PairId>,
+    pub nodes: Vec<NodeId>,
+    pub value: Option<(f64, Unit)>,
+    pub evidence: Vec<Evidence>,
+    pub sentence: String,
+    pub detail: Detail,
+}
+
+/// The numbers that advice is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Detail {
+    #[default]
+    None,
+    Window(WindowBound),
+    PerFlow(PerFlow),
+    /// What a node's maximum has to be raised to.
+    Buffers(BufferNeed),
+    Need(NeedJudged),
+    /// Seconds that copying the database takes, without and with redo made meanwhile.
+    Instantiation {
+        quiet_seconds: f64,
+        busy_seconds: f64,
+        goal_seconds: f64,
+    },
+    Limit(BytesPerSecond),
+    Slots {
+        knee: u32,
+        highest_tried: u32,
+    },
+    Mtu(u32),
+    /// A socket buffer that was asked for and did better than auto-tuning.
+    FixedBuffer(Bytes),
+}
+
+/// Which buffer holds a single stream, and what bounds that buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowBound {
+    pub end: End,
+    pub setting: Setting,
+    /// The setting's value, where the node told it.
+    pub bound: Option<Bytes>,
+    pub stream: BytesPerSecond,
+    pub need: Option<BufferNeed>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    Sender,
+    Receiver,
+}
+
+/// What bounds a socket buffer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Setting {
+    /// `net.ipv4.tcp_wmem[2]`: auto-tuned send buffers.
+    TcpWmem,
+    /// `net.ipv4.tcp_rmem[2]`: auto-tuned receive buffers.
+    TcpRmem,
+    /// `net.core.wmem_max`: SO_SNDBUF.
+    CoreWmem,
+    /// `net.core.rmem_max`: SO_RCVBUF.
+    CoreRmem,
+    /// The size that was asked for was granted.
+    Requested,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::TcpWmem => "the maximum of net.ipv4.tcp_wmem",
+            Self::TcpRmem => "the maximum of net.ipv4.tcp_rmem",
+            Self::CoreWmem => "net.core.wmem_max",
+            Self::CoreRmem => "net.core.rmem_max",
+            Self::Requested => "the size that was asked for",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PerFlow {
+    pub stream: BytesPerSecond,
+    pub aggregate: BytesPerSecond,
+    /// The smallest number of connections that gives the aggregate.
+    pub num_conn: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NeedJudged {
+    /// `None`: all threads together.
+    pub thread: Option<u32>,
+    /// With headroom.
+    pub required: BytesPerSecond,
+    pub measured: Option<BytesPerSecond>,
+}
+
+impl Finding {
+    pub fn new(
+        id: FindingId,
+        severity: Severity,
+        confidence: Confidence,
+        sentence: impl Into<String>,
+    ) -> Self {
+        Self {
+            id,
+            severity,
+            confidence,
+            direction: None,
+            pairs: Vec::new(),
+            nodes: Vec::new(),
+            value: None,
+            evidence: Vec::new(),
+            sentence: sentence.into(),
+            detail: Detail::None,
+        }
+    }
+
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = Some(direction);
+        self
+    }
+
+    #[must_use]
+    pub fn pairs(mut self, pairs: impl IntoIterator<Item = PairId>) -> Self {
+        self.pairs.extend(pairs);
+        self
+    }
+
+    #[must_use]
+    pub fn nodes(mut self, nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        for node in nodes {
+            if !self.nodes.contains(&node) {
+                self.nodes.push(node);
+            }
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn value(mut self, value: f64, unit: Unit) -> Self {
+        self.value = Some((value, unit));
+        self
+    }
+
+    #[must_use]
+    pub fn evidence(mut self, measurement: MeasurementId, fields: &[&'static str]) -> Self {
+        match self.evidence.iter_mut().find(|one| one.measurement == measurement) {
+            Some(known) => {
+                for field in fields {
+                    if !known.fields.contains(field) {
+                        known.fields.push(field);
+                    }
+                }
+            }
+            None => self.evidence.push(Evidence { measurement, fields: fields.to_vec() }),
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn detail(mut self, detail: Detail) -> Self {
+        self.detail = detail;
+        self
+    }
+}

@@ -1,0 +1,233 @@
+//! What is known of a pair's single stream: the evidence that causes are judged by.
+
+use std::time::Duration;
+
+use redoline_proto::units::{Bytes, BytesPerSecond};
+
+use super::bdp;
+use super::case::{Alone, Case, at_limit};
+use super::finding::{End, Setting};
+use super::throughput::{Cpu, PairSummary};
+use crate::plan::node::{Direction, NodeId, PairId};
+
+/// A round trip under load above this multiple of the smallest one, and by more than
+/// `QUEUE_TIME`, means that a queue stands somewhere on the way.
+const QUEUE_RATIO: f64 = 1.25;
+const QUEUE_TIME: Duration = Duration::from_millis(1);
+/// Connections of the lowest level get at least this share of what one alone gets: the curve is a
+/// straight line there.
+const LINEAR: f64 = 0.85;
+/// Jain's index of the streams' bytes above which flows are equal (Jain 1984; 1 is exactly equal).
+const EQUAL: f64 = 0.9;
+/// Several connections carry this many times what one does.
+const GAIN: f64 = 1.3;
+/// A stream was held by a window in this share of its busy time. The kernel's counters step with
+/// its jiffies and also count auto-tuning on its way, so they are never a verdict alone.
+const HELD: f64 = 0.3;
+/// An auto-tuned buffer that reached this share of its maximum wants to be larger.
+const AT_BOUND: f64 = 0.9;
+/// A thread that uses this share of a core has none left.
+const THREAD_FULL: f64 = 0.9;
+const CORE_FULL: f64 = 0.95;
+/// A full core counts against the test only where interrupts or the hypervisor take this much.
+const SOFTIRQ_MUCH: f64 = 0.5;
+const STEAL_MUCH: f64 = 0.2;
+/// Retransmitted share below which losses are the ordinary probing of congestion control.
+const LOSSY: f64 = 0.000_5;
+/// Mathis et al. 1997: a Reno-like flow gets at most 1.22 × MSS / (RTT × √loss).
+const MATHIS: f64 = 1.22;
+/// How far from that formula a rate may be and still fit it (CUBIC is not Reno).
+const MATHIS_SLACK: f64 = 2.5;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Flow<'a> {
+    pub pair: PairId,
+    pub sender: NodeId,
+    pub receiver: NodeId,
+    pub single: Alone<'a>,
+    /// The lowest level with several connections.
+    pub low: Option<Alone<'a>>,
+    /// The highest rate of several connections.
+    pub best: Option<Alone<'a>>,
+    pub case: &'a Case<'a>,
+}
+
+/// The window that holds a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    pub end: End,
+    pub share: f64,
+    pub setting: Setting,
+    pub bound: Option<Bytes>,
+    pub granted: Option<Bytes>,
+}
+
+impl<'a> Flow<'a> {
+    pub fn of(case: &'a Case<'a>, pair: PairId, direction: Direction) -> Option<Self> {
+        let (sender, receiver) = case.setup().ends(pair, direction);
+        let levels = case.levels(pair, direction);
+        Some(Self {
+            pair,
+            sender,
+            receiver,
+            single: case.single(pair, direction)?,
+            low: levels.first().copied(),
+            best: levels.into_iter().max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0)),
+            case,
+        })
+    }
+
+    pub fn rate(&self) -> BytesPerSecond {
+        self.single.steady.rate
+    }
+
+    pub fn node(&self, end: End) -> NodeId {
+        match end {
+            End::Sender => self.sender,
+            End::Receiver => self.receiver,
+        }
+    }
+
+    /// A queue stands on the way of the single stream: where it stands, the rate is set.
+    pub fn queue(&self) -> bool {
+        queue_stands(self.single.pair)
+    }
+
+    pub fn lost(&self) -> bool {
+        self.single.pair.counts.retransmitted_share().is_some_and(|share| share >= LOSSY)
+    }
+
+    /// What the lowest level's connections get each, of what one alone gets.
+    pub fn linearity(&self) -> Option<f64> {
+        let low = self.low?;
+        Some(low.steady.rate.0 / (f64::from(low.num_conn) * self.rate().0))
+    }
+
+    /// Several connections carry clearly more, in a straight line at first, and equally.
+    pub fn scales(&self) -> bool {
+        let more = self.best.is_some_and(|best| best.steady.rate.0 >= GAIN * self.rate().0);
+        let straight = self.linearity().is_some_and(|linearity| linearity >= LINEAR);
+        let equal = self.low.and_then(|low| jain(low.pair)).is_none_or(|index| index >= EQUAL);
+        more && straight && equal
+    }
+
+    /// One connection gets what several get together.
+    pub fn fills(&self) -> bool {
+        self.best.is_some_and(|best| self.rate().0 >= 0.95 * best.steady.rate.0)
+    }
+
+    /// The window that holds the single stream: the kernel says so, the buffer has reached its
+    /// bound, no queue stands on the way, and more was possible.
+    pub fn held(&self) -> Option<Held> {
+        if self.queue() || self.fills() || self.at_limit() || self.cpu_full().is_some() {
+            return None;
+        }
+        let limited = self.single.pair.limited;
+        let (window, buffer) = (limited.receive_window_share(), limited.send_buffer_share());
+        let (end, share) = match (window, buffer) {
+            (Some(window), Some(buffer)) if window > buffer => (End::Receiver, window),
+            (_, Some(buffer)) => (End::Sender, buffer),
+            (Some(window), None) => (End::Receiver, window),
+            (None, None) => return self.held_by_size(),
+        };
+        let held = self.bound(end, share);
+        (share >= HELD && reached(&held)).then_some(held)
+    }
+
+    /// On kernels without the counters: the bytes under way fill the buffer.
+    fn held_by_size(&self) -> Option<Held> {
+        let rtt = self.single.pair.rtt.min?;
+        let under_way = self.rate().bytes_in(rtt).0 as f64;
+        [End::Sender, End::Receiver].into_iter().map(|end| self.bound(end, 0.0)).find(|held| {
+            let usable = held.granted.map(|granted| bdp::usable(granted).0 as f64);
+            held.bound.is_some()
+                && reached(held)
+                && usable.is_some_and(|most| under_way >= 0.9 * most)
+        })
+    }
+
+    fn bound(&self, end: End, share: f64) -> Held {
+        let fixed = self.single.summary.request.socket.socket_buffer_bytes.is_some();
+        let tcp = self.case.facts(self.node(end)).map(|facts| &facts.tcp);
+        let granted = match end {
+            End::Sender => self.single.pair.granted.send_buffer,
+            End::Receiver => self.single.pair.granted.receive_buffer,
+        };
+        let (setting, bound) = match (end, fixed) {
+            (End::Sender, false) => (Setting::TcpWmem, tcp.and_then(|tcp| tcp.wmem_max_bytes)),
+            (End::Receiver, false) => (Setting::TcpRmem, tcp.and_then(|tcp| tcp.rmem_max_bytes)),
+            (End::Sender, true) => (Setting::CoreWmem, tcp.and_then(|tcp| tcp.core_wmem_max_bytes)),
+            (End::Receiver, true) => {
+                (Setting::CoreRmem, tcp.and_then(|tcp| tcp.core_rmem_max_bytes))
+            }
+        };
+        Held { end, share, setting, bound: bound.map(Bytes), granted }
+    }
+
+    /// Whether the single stream's losses alone would give about its rate.
+    pub fn fits_random_loss(&self) -> Option<bool> {
+        let bound = self.loss_rate()?;
+        let ratio = self.rate().0 / bound.0;
+        Some((1.0 / MATHIS_SLACK..=MATHIS_SLACK).contains(&ratio))
+    }
+
+    /// 1.22 × MSS / (RTT × √loss).
+    pub fn loss_rate(&self) -> Option<BytesPerSecond> {
+        let pair = self.single.pair;
+        let rtt = pair.rtt.p50.or(pair.rtt.min)?.as_secs_f64();
+        let loss = pair.counts.retransmitted_share().filter(|loss| *loss > 0.0)?;
+        (rtt > 0.0).then_some(BytesPerSecond(MATHIS * pair.mss?.0 as f64 / (rtt * loss.sqrt())))
+    }
+
+    pub fn at_limit(&self) -> bool {
+        at_limit(self.single.summary, self.single.pair)
+    }
+
+    /// The end whose thread has no processor time left.
+    pub fn cpu_full(&self) -> Option<(End, Cpu)> {
+        full_thread(self.single.pair)
+    }
+}
+
+/// Where nothing is known of bound or buffer, the counters stand alone.
+fn reached(held: &Held) -> bool {
+    match (held.bound, held.granted) {
+        (Some(bound), Some(granted)) => granted.0 as f64 >= AT_BOUND * bound.0 as f64,
+        _ => true,
+    }
+}
+
+pub fn queue_stands(pair: &PairSummary) -> bool {
+    pair.rtt.min.zip(pair.rtt.p50).is_some_and(|(min, loaded)| {
+        loaded > min.mul_f64(QUEUE_RATIO) && loaded > min.mul_f64(QUEUE_RATIO) + QUEUE_TIME
+    })
+}
+
+/// The end with a thread that uses a whole core.
+pub fn full_thread(pair: &PairSummary) -> Option<(End, Cpu)> {
+    ends(pair).find(|(_, cpu)| cpu.busiest_thread >= THREAD_FULL)
+}
+
+/// The end with a core that interrupts or the hypervisor keep busy.
+pub fn full_core(pair: &PairSummary) -> Option<(End, Cpu)> {
+    ends(pair).find(|(_, cpu)| {
+        let taken = cpu.softirq.is_some_and(|cores| cores >= SOFTIRQ_MUCH)
+            || cpu.steal.is_some_and(|cores| cores >= STEAL_MUCH);
+        taken && cpu.busiest_core.is_some_and(|share| share >= CORE_FULL)
+    })
+}
+
+fn ends(pair: &PairSummary) -> impl Iterator<Item = (End, Cpu)> {
+    let ends = [(End::Sender, pair.cpu.sender), (End::Receiver, pair.cpu.receiver)];
+    ends.into_iter().filter_map(|(end, cpu)| Some((end, cpu?)))
+}
+
+/// (Σx)² / (n·Σx²) of the streams' bytes.
+fn jain(pair: &PairSummary) -> Option<f64> {
+    let bytes: Option<Vec<f64>> =
+        pair.streams.iter().map(|stream| stream.received.map(|bytes| bytes as f64)).collect();
+    let bytes = bytes.filter(|bytes| bytes.len() > 1)?;
+    let (sum, squares) =
+        bytes.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
+}

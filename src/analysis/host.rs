@@ -1,0 +1,177 @@
+//! Findings about the nodes themselves: settings, clocks, what was left behind.
+
+use redoline_proto::units::Bytes;
+
+use super::bdp::BufferNeed;
+use super::case::{Case, DIRECTIONS};
+use super::finding::{Confidence, Detail, End, Finding, FindingId, Severity, Unit};
+use super::words::{milliseconds, rate};
+use crate::plan::node::{Direction, NodeId};
+
+/// Clocks further apart than this make logs and lags hard to compare.
+const SKEW_NS: u64 = 1_000_000_000;
+
+/// About the settings that the network's rate depends on.
+pub fn network_findings(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = DIRECTIONS
+        .into_iter()
+        .filter_map(|direction| maximum_below_need(case, direction))
+        .collect();
+    findings.extend(DIRECTIONS.into_iter().filter_map(|direction| bbr_without_fq(case, direction)));
+    findings
+}
+
+/// About the nodes, whatever was measured.
+pub fn findings(case: &Case<'_>) -> Vec<Finding> {
+    let nodes = || (0..case.setup().nodes.len()).map(NodeId);
+    let skewed = nodes().filter_map(|node| clock_skew(case, node));
+    skewed.chain(left_behind(case)).chain(perhaps_left_behind(case)).collect()
+}
+
+/// What auto-tuning may grow a buffer to is below 3 × BDP.
+fn maximum_below_need(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let need = case.buffer_need(direction)?;
+    let mut low: Vec<(NodeId, End, Bytes)> = Vec::new();
+    for pair in case.pairs() {
+        let (sender, receiver) = case.setup().ends(pair, direction);
+        for (node, end) in [(sender, End::Sender), (receiver, End::Receiver)] {
+            let tcp = case.facts(node).map(|facts| &facts.tcp);
+            let most = match end {
+                End::Sender => tcp.and_then(|tcp| tcp.wmem_max_bytes),
+                End::Receiver => tcp.and_then(|tcp| tcp.rmem_max_bytes),
+            };
+            if let Some(most) = most.map(Bytes).filter(|most| *most < need.buffer()) {
+                low.push((node, end, most));
+            }
+        }
+    }
+    let lowest = low.iter().min_by_key(|(_, _, most)| *most)?;
+    let mut finding = Finding::new(
+        FindingId::BufferMaximumBelowNeed,
+        Severity::Warning,
+        Confidence::Measured,
+        below_need_sentence(case, direction, need, *lowest),
+    )
+    .direction(direction)
+    .nodes(low.iter().map(|(node, _, _)| *node))
+    .value(lowest.2.0 as f64, Unit::Bytes)
+    .detail(Detail::Buffers(need));
+    if let Some((id, _)) = case.best(direction) {
+        finding = finding.evidence(id, &["steady.bytes_per_second", "rtt_us.min"]);
+    }
+    Some(finding)
+}
+
+fn below_need_sentence(
+    case: &Case<'_>,
+    direction: Direction,
+    need: BufferNeed,
+    (node, end, most): (NodeId, End, Bytes),
+) -> String {
+    let setting = match end {
+        End::Sender => "net.ipv4.tcp_wmem",
+        End::Receiver => "net.ipv4.tcp_rmem",
+    };
+    format!(
+        "The maximum of {setting} on {} is {most}; a stream from {direction} needs {} (3 × BDP: {} \
+         × {}; the rate is {}).",
+        case.name(node),
+        need.buffer(),
+        rate(need.rate),
+        milliseconds(need.min_rtt),
+        need.source,
+    )
+}
+
+fn bbr_without_fq(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let mut found: Option<Finding> = None;
+    for summary in case.throughputs.iter().filter(|summary| summary.direction == direction) {
+        for pair in &summary.pairs {
+            let (sender, receiver) = case.setup().ends(pair.pair, direction);
+            let bbr =
+                pair.congestion_control.sender.as_deref().is_some_and(|cc| cc.starts_with("bbr"));
+            let Some(qdisc) = case.qdisc(sender, receiver).filter(|qdisc| bbr && *qdisc != "fq")
+            else {
+                continue;
+            };
+            let finding = found.take().unwrap_or_else(|| {
+                Finding::new(
+                    FindingId::BbrWithoutFq,
+                    Severity::Info,
+                    Confidence::Measured,
+                    format!(
+                        "{} sends with bbr over the queueing discipline {qdisc}: without fq each \
+                         socket paces by a timer of its own, which costs processor time and rate.",
+                        case.name(sender)
+                    ),
+                )
+                .direction(direction)
+            });
+            found =
+                Some(finding.nodes([sender]).evidence(summary.id, &["congestion_control.sender"]));
+        }
+    }
+    found
+}
+
+fn clock_skew(case: &Case<'_>, node: NodeId) -> Option<Finding> {
+    let clock = case.record.nodes.get(&node)?.clock?;
+    let apart = clock.unix_offset_ns.unsigned_abs();
+    if apart.saturating_sub(clock.error_ns.unsigned_abs()) <= SKEW_NS {
+        return None;
+    }
+    let seconds = clock.unix_offset_ns as f64 / 1e9;
+    let sentence = format!(
+        "The clock of {} is {:.1} s {} the controller's: times in logs of different nodes cannot \
+         be compared. No rate depends on it.",
+        case.name(node),
+        seconds.abs(),
+        if seconds > 0.0 { "ahead of" } else { "behind" }
+    );
+    Some(
+        Finding::new(FindingId::ClockSkew, Severity::Warning, Confidence::Measured, sentence)
+            .nodes([node])
+            .value(seconds, Unit::Seconds),
+    )
+}
+
+fn left_behind(case: &Case<'_>) -> Vec<Finding> {
+    case.record
+        .nodes
+        .iter()
+        .filter_map(|(node, record)| Some((*node, record.left_behind.as_ref()?)))
+        .map(|(node, what)| {
+            let sentence = format!("On {} was left behind: {what}.", case.name(node));
+            Finding::new(
+                FindingId::AgentLeftBehind,
+                Severity::Warning,
+                Confidence::Measured,
+                sentence,
+            )
+            .nodes([node])
+        })
+        .collect()
+}
+
+/// Nodes that had an agent and that nobody saw it removed from.
+fn perhaps_left_behind(case: &Case<'_>) -> Option<Finding> {
+    let unknown: Vec<NodeId> = case
+        .record
+        .nodes
+        .iter()
+        .filter(|(_, record)| record.agent.is_some() && !record.released)
+        .map(|(node, _)| *node)
+        .collect();
+    if unknown.is_empty() || case.loopback() {
+        return None;
+    }
+    let sentence = format!(
+        "Whether the agent was removed from {} is not known: the run ended before it was said. An \
+         agent without its controller ends and removes itself within seconds.",
+        case.names(&unknown)
+    );
+    Some(
+        Finding::new(FindingId::AgentLeftBehind, Severity::Info, Confidence::Possible, sentence)
+            .nodes(unknown),
+    )
+}

@@ -1,0 +1,61 @@
+//! What a run means: summaries, findings with their evidence, and the verdict. Pure.
+//!
+//! Measurements are kept raw, so all of this is recomputed whenever a run is shown.
+
+pub mod steady;
+pub mod window;
+pub mod throughput;
+pub mod storage;
+pub mod plateau;
+pub mod bdp;
+pub mod series;
+pub mod finding;
+pub mod case;
+pub mod flow;
+pub mod cause;
+pub mod network;
+pub mod need;
+pub mod storage_rules;
+pub mod host;
+pub mod verdict;
+pub mod words;
+
+use crate::record::run::RunRecord;
+use case::{Case, DIRECTIONS};
+use finding::Finding;
+use series::SeriesResult;
+use storage::StorageSummary;
+use throughput::Summary;
+use verdict::Verdict;
+
+/// Grows with every change of a rule, so that a report tells by which rules it was made.
+pub const ANALYSIS_VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    pub throughputs: Vec<Summary>,
+    pub storage: Vec<StorageSummary>,
+    pub series: Vec<SeriesResult>,
+    /// The most severe first; among equals in the order need, network, storage, host.
+    pub findings: Vec<Finding>,
+    pub verdict: Verdict,
+}
+
+pub fn analyse(record: &RunRecord) -> Analysis {
+    let throughputs: Vec<Summary> = record.throughputs().map(throughput::summarise).collect();
+    let storage: Vec<StorageSummary> = record.storage_reads().map(storage::summarise).collect();
+    let series = series::results(&record.series, &throughputs, &storage);
+    let case = Case { record, throughputs: &throughputs, storage: &storage, series: &series };
+    let mut findings = need::findings(&case);
+    if !case.loopback() {
+        findings
+            .extend(DIRECTIONS.into_iter().flat_map(|direction| cause::findings(&case, direction)));
+        findings.extend(network::findings(&case));
+        findings.extend(host::network_findings(&case));
+    }
+    findings.extend(storage_rules::findings(&case));
+    findings.extend(host::findings(&case));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let verdict = verdict::verdict(&case, &findings);
+    Analysis { findings, verdict, throughputs, storage, series }
+}

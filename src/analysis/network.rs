@@ -1,0 +1,344 @@
+//! Findings about the network beside the causes: directions, nodes, MTU, buffers, steadiness.
+
+use redoline_proto::units::{Bytes, BytesPerSecond};
+
+use super::bdp;
+use super::case::{Alone, Case, DIRECTIONS, at_limit, differ};
+use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
+use super::series::SeriesResult;
+use super::steady::{Steady, TARGET};
+use super::words::{percent, rate, steady};
+use crate::plan::node::{Direction, NodeId};
+use crate::record::measurement::Variable;
+
+/// Directions differ when their rates are further apart than this and than their intervals.
+const ASYMMETRIC: f64 = 0.05;
+/// So do nodes of one cluster.
+const UNEVEN: f64 = 0.10;
+/// A gain by a larger MTU counts from here on.
+const JUMBO_GAIN: f64 = 0.05;
+/// So does one by a fixed socket buffer.
+const FIXED_GAIN: f64 = 0.05;
+/// All nodes at once get less than this share of what they get one after the other.
+const SHARED: f64 = 0.90;
+/// Measured below this share of the declared bandwidth.
+const BELOW_DECLARED: f64 = 0.90;
+/// Of an Ethernet packet of 1500 bytes with TCP timestamps.
+const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
+/// Drivers that pass unsegmented packets on, so that the MTU says nothing.
+const UNSEGMENTED: [&str; 3] = ["veth", "loopback", "tun"];
+
+pub fn findings(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings = asymmetric(case);
+    for direction in DIRECTIONS {
+        findings.extend(uneven_nodes(case, direction));
+        findings.extend(shared_bottleneck(case, direction));
+        findings.extend(below_declared(case, direction));
+        findings.extend(unsteady(case, direction));
+        findings.extend(buffer_capped(case, direction));
+    }
+    findings.extend(case.series.iter().filter_map(|series| jumbo(case, series)));
+    findings.extend(case.series.iter().filter_map(|series| fixed_buffer(case, series)));
+    findings
+}
+
+fn asymmetric(case: &Case<'_>) -> Vec<Finding> {
+    let [forth, back] = DIRECTIONS;
+    let mut findings = Vec::new();
+    for pair in case.pairs() {
+        let single = (case.single(pair, forth), case.single(pair, back));
+        let best = (case.best_alone(pair, forth), case.best_alone(pair, back));
+        for (what, ends) in [("one stream", single), ("the best level", best)] {
+            let (Some(there), Some(back)) = ends else { continue };
+            let limited = [there, back].iter().any(|one| at_limit(one.summary, one.pair));
+            let same_kind = what == "one stream" || (there.num_conn > 1 && back.num_conn > 1);
+            if !limited && same_kind && differ(there.steady, back.steady, ASYMMETRIC) {
+                findings.push(asymmetric_finding(case, what, there, back));
+                break;
+            }
+        }
+    }
+    findings
+}
+
+fn asymmetric_finding(case: &Case<'_>, what: &str, there: Alone<'_>, back: Alone<'_>) -> Finding {
+    let pair = there.pair.pair;
+    let ratio = there.steady.rate.0 / back.steady.rate.0;
+    let sentence = format!(
+        "From {} {what} carries {}, from {} {}: the directions are not alike.",
+        case.way(pair, Direction::PrimaryToStandby),
+        steady(there.steady),
+        case.way(pair, Direction::StandbyToPrimary),
+        steady(back.steady),
+    );
+    let (primary, standby) = case.setup().ends(pair, Direction::PrimaryToStandby);
+    Finding::new(FindingId::Asymmetric, Severity::Warning, Confidence::Measured, sentence)
+        .pairs([pair])
+        .nodes([primary, standby])
+        .value(ratio, Unit::Share)
+        .evidence(there.id, RATE)
+        .evidence(back.id, RATE)
+}
+
+const RATE: &[&str] = &["steady.bytes_per_second", "steady.half_width_bytes_per_second"];
+
+fn uneven_nodes(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let singles: Vec<Alone<'_>> =
+        case.pairs().filter_map(|pair| case.single(pair, direction)).collect();
+    let by_rate = |a: &&Alone<'_>, b: &&Alone<'_>| a.steady.rate.0.total_cmp(&b.steady.rate.0);
+    let (slow, fast) = (singles.iter().min_by(by_rate)?, singles.iter().max_by(by_rate)?);
+    if !differ(slow.steady, fast.steady, UNEVEN) {
+        return None;
+    }
+    let sentence = format!(
+        "One stream from {} carries {}, from {} {}: the nodes are not alike.",
+        case.way(slow.pair.pair, direction),
+        steady(slow.steady),
+        case.way(fast.pair.pair, direction),
+        steady(fast.steady),
+    );
+    let (sender, receiver) = case.setup().ends(slow.pair.pair, direction);
+    Some(
+        Finding::new(FindingId::UnevenNodes, Severity::Warning, Confidence::Measured, sentence)
+            .direction(direction)
+            .pairs([slow.pair.pair])
+            .nodes([sender, receiver])
+            .value(slow.steady.rate.0 / fast.steady.rate.0, Unit::Share)
+            .evidence(slow.id, RATE)
+            .evidence(fast.id, RATE),
+    )
+}
+
+fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let together = case.together(direction).filter(|together| together.complete())?;
+    let alone: Option<Vec<Alone<'_>>> =
+        together.pairs.iter().map(|pair| case.best_alone(pair.pair, direction)).collect();
+    let alone = alone.filter(|alone| alone.len() > 1)?;
+    let sum: f64 = alone.iter().map(|one| one.steady.rate.0).sum();
+    let at_once = together.steady.as_ref()?;
+    let limited = together.pairs.iter().any(|pair| at_limit(together, pair));
+    if limited || at_once.at_most()?.0 >= SHARED * sum {
+        return None;
+    }
+    let sentence = format!(
+        "All nodes at once carry {} from {direction}; one after the other they carry {} in sum: \
+         they share something on the way.",
+        steady(at_once),
+        rate(BytesPerSecond(sum)),
+    );
+    let mut finding =
+        Finding::new(FindingId::SharedBottleneck, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction)
+            .value(at_once.rate.0, Unit::BytesPerSecond)
+            .evidence(together.id, RATE);
+    for one in alone {
+        finding = finding.pairs([one.pair.pair]).evidence(one.id, RATE);
+    }
+    Some(finding)
+}
+
+fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let declared = case.setup().declared_bandwidth()?;
+    let (id, best) = case.best(direction)?;
+    let tried = case.pairs().any(|pair| case.plateaued(pair, direction));
+    let limited = case
+        .throughputs
+        .iter()
+        .filter(|summary| summary.direction == direction)
+        .any(|summary| summary.pairs.iter().any(|pair| at_limit(summary, pair)));
+    let payload = declared.0 * PAYLOAD_SHARE;
+    if limited || !tried || best.at_most()?.0 >= BELOW_DECLARED * payload {
+        return None;
+    }
+    let sentence = format!(
+        "The path from {direction} carries {}, {} of the {} that {declared} of declared bandwidth \
+         leave for payload.",
+        steady(best),
+        percent(best.rate.0 / payload),
+        rate(BytesPerSecond(payload)),
+    );
+    Some(
+        Finding::new(
+            FindingId::BelowDeclaredBandwidth,
+            Severity::Warning,
+            Confidence::Measured,
+            sentence,
+        )
+        .direction(direction)
+        .value(best.rate.0, Unit::BytesPerSecond)
+        .evidence(id, RATE)
+        .detail(Detail::Limit(declared)),
+    )
+}
+
+/// Of the results that the answer rests on: single streams and all nodes at once.
+fn unsteady(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let singles = case
+        .pairs()
+        .filter_map(|pair| case.single(pair, direction))
+        .map(|one| (one.id, one.steady, case.way(one.pair.pair, direction)));
+    let together = case
+        .together(direction)
+        .filter(|summary| summary.pairs.len() > 1)
+        .and_then(|summary| Some((summary.id, summary.steady.as_ref()?, "all nodes".to_owned())));
+    let moved: Vec<(_, &Steady, String)> = singles
+        .chain(together)
+        .filter(|(_, steady, _)| !steady.converged || steady.level_shift.is_some())
+        .collect();
+    let (_, worst, name) = moved.first()?;
+    let what = match worst.level_shift {
+        Some(shift) => format!("moved from {} to {}", rate(shift.first), rate(shift.last)),
+        None => format!("did not settle to within {}", percent(TARGET)),
+    };
+    let sentence = format!(
+        "The rate from {name} {what} during the test ({}). A longer test tells more.",
+        steady(worst)
+    );
+    let mut finding =
+        Finding::new(FindingId::Unsteady, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction);
+    if let Some(half) = worst.half_width {
+        finding = finding.value(half.0 / worst.rate.0, Unit::Share);
+    }
+    for (id, _, _) in &moved {
+        finding = finding.evidence(*id, &["steady", "samples[]"]);
+    }
+    Some(finding)
+}
+
+/// Requests for socket buffers that the system cut down.
+fn buffer_capped(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let mut nodes: Vec<NodeId> = Vec::new();
+    let mut evidence = Vec::new();
+    let mut worst: Option<(Bytes, Bytes, &str)> = None;
+    for summary in case.throughputs.iter().filter(|summary| summary.direction == direction) {
+        let Some(requested) = summary.request.socket.socket_buffer_bytes.map(Bytes) else {
+            continue;
+        };
+        for pair in &summary.pairs {
+            let (sender, receiver) = case.setup().ends(pair.pair, direction);
+            let ends = [
+                (sender, pair.granted.send_buffer, "net.core.wmem_max"),
+                (receiver, pair.granted.receive_buffer, "net.core.rmem_max"),
+            ];
+            for (node, granted, setting) in ends {
+                let Some(granted) = granted.filter(|granted| bdp::capped(requested, *granted))
+                else {
+                    continue;
+                };
+                nodes.push(node);
+                evidence.push(summary.id);
+                if worst.is_none_or(|(most, _, _)| requested > most) {
+                    worst = Some((requested, granted, setting));
+                }
+            }
+        }
+    }
+    let (requested, granted, setting) = worst?;
+    let sentence = format!(
+        "A socket buffer of {requested} was asked for and {} was granted on {}: {setting} caps it \
+         without an error.",
+        bdp::usable(granted),
+        case.names(&nodes.first().copied().into_iter().collect::<Vec<_>>()),
+    );
+    let mut finding =
+        Finding::new(FindingId::BufferCapped, Severity::Warning, Confidence::Measured, sentence)
+            .direction(direction)
+            .nodes(nodes)
+            .value(bdp::usable(granted).0 as f64, Unit::Bytes);
+    for id in evidence {
+        finding = finding.evidence(id, &["requested.socket_buffer_bytes", "granted"]);
+    }
+    Some(match case.buffer_need(direction) {
+        Some(need) => finding.detail(Detail::Buffers(need)),
+        None => finding,
+    })
+}
+
+/// A fixed socket buffer did better than auto-tuning.
+fn fixed_buffer(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
+    let (pair, direction) = (series.pair?, series.direction?);
+    if series.variable != Variable::SocketBuffer {
+        return None;
+    }
+    let steady_of = |id| {
+        let summary = case.throughputs.iter().find(|summary| summary.id == id)?;
+        summary.steady.as_ref()
+    };
+    let measured = || series.points.iter().filter_map(|point| Some((point, point.measurement?)));
+    let (_, auto_id) = measured().find(|(point, _)| point.value.is_none())?;
+    let auto = steady_of(auto_id)?;
+    let (bytes, fixed, id) = measured()
+        .filter_map(|(point, id)| Some((Bytes(point.value? as u64), steady_of(id)?, id)))
+        .max_by(|a, b| a.1.rate.0.total_cmp(&b.1.rate.0))?;
+    if fixed.rate.0 <= auto.rate.0 || !differ(auto, fixed, FIXED_GAIN) {
+        return None;
+    }
+    let sentence = format!(
+        "From {} one stream carries {} with auto-tuned buffers and {} with buffers of {bytes}.",
+        case.way(pair, direction),
+        steady(auto),
+        steady(fixed),
+    );
+    let (sender, receiver) = case.setup().ends(pair, direction);
+    Some(
+        Finding::new(FindingId::FixedBufferGain, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction)
+            .pairs([pair])
+            .nodes([sender, receiver])
+            .value(fixed.rate.0 / auto.rate.0 - 1.0, Unit::Share)
+            .evidence(auto_id, RATE)
+            .evidence(id, RATE)
+            .evidence(id, &["requested.socket_buffer_bytes", "granted"])
+            .detail(Detail::FixedBuffer(bytes)),
+    )
+}
+
+/// Compares the smallest with the largest MTU that was measured.
+fn jumbo(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
+    let (pair, direction) = (series.pair?, series.direction?);
+    let (sender, receiver) = case.setup().ends(pair, direction);
+    let unsegmented = [case.driver(sender, receiver), case.driver(receiver, sender)]
+        .iter()
+        .flatten()
+        .any(|driver| UNSEGMENTED.contains(driver));
+    if series.variable != Variable::Mtu || unsegmented {
+        return None;
+    }
+    let mut points: Vec<(f64, &Steady, _)> = series
+        .points
+        .iter()
+        .filter_map(|point| {
+            let id = point.measurement?;
+            let summary = case.throughputs.iter().find(|summary| summary.id == id)?;
+            Some((point.value?, summary.steady.as_ref()?, id))
+        })
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((small, low, low_id), (large, high, high_id)) = (*points.first()?, *points.last()?);
+    if large <= small {
+        return None;
+    }
+    let gain = high.rate.0 / low.rate.0 - 1.0;
+    let gains = gain > 0.0 && differ(low, high, JUMBO_GAIN);
+    let (id, what) = match gains {
+        true => (FindingId::JumboGain, format!("{} more", percent(gain))),
+        false => (FindingId::JumboNoGain, "no gain that the test could tell from noise".to_owned()),
+    };
+    let sentence = format!(
+        "From {} one stream carries {} with an MTU of {small} and {} with {large}: {what}.",
+        case.way(pair, direction),
+        steady(low),
+        steady(high),
+    );
+    Some(
+        Finding::new(id, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction)
+            .pairs([pair])
+            .nodes([sender, receiver])
+            .value(gain, Unit::Share)
+            .evidence(low_id, &["steady", "mss_bytes"])
+            .evidence(high_id, &["steady", "mss_bytes"])
+            .detail(Detail::Mtu(large as u32)),
+    )
+}

@@ -1,0 +1,272 @@
+//! What all renderers show first: each need beside what was measured.
+//!
+//! Nothing is judged here: a row's answer is that of the finding which rests on its measurement.
+
+use serde::Serialize;
+
+use super::model::{Finding, Measurement, PairEnds, Report, Series, StorageRead, Throughput};
+use crate::plan::node::{Direction, Role};
+
+pub const DIRECTIONS: [Direction; 2] = [Direction::PrimaryToStandby, Direction::StandbyToPrimary];
+
+/// A need in one direction, with headroom, and what was measured for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NeedRow {
+    /// `thread 1, phx1 to ash1` or `all threads together`.
+    pub subject: String,
+    pub direction: Direction,
+    pub need_bytes_per_second: f64,
+    pub measured_bytes_per_second: Option<f64>,
+    pub half_width_bytes_per_second: Option<f64>,
+    pub measurement: Option<String>,
+    pub judged: Judged,
+}
+
+/// What the findings say of one need.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judged {
+    Met,
+    NotMet,
+    CannotTell,
+    /// No measurement for it.
+    NotTested,
+    /// Measured, but no finding rests on it.
+    NotJudged,
+}
+
+impl Judged {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::NotMet => "not met",
+            Self::CannotTell => "cannot tell",
+            Self::NotTested => "not tested",
+            Self::NotJudged => "not judged",
+        }
+    }
+}
+
+/// One stream of one pair in one direction, as redo transport uses it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SingleStream {
+    pub pair: String,
+    pub sender: String,
+    pub receiver: String,
+    pub direction: Direction,
+    pub measurement: Option<String>,
+    pub bytes_per_second: Option<f64>,
+    pub half_width_bytes_per_second: Option<f64>,
+    pub rtt_us: Option<u64>,
+}
+
+/// The rows of the need: each thread and all together, in each direction that was tested.
+pub fn need_rows(report: &Report) -> Vec<NeedRow> {
+    let Some(need) = &report.need else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for direction in tested_directions(report) {
+        for (&thread, &rate) in &need.threads_bytes_per_second {
+            rows.push(thread_row(report, thread, rate * (1.0 + need.headroom_share), direction));
+        }
+        if let Some(total) = need.total_bytes_per_second {
+            rows.push(total_row(report, total * (1.0 + need.headroom_share), direction));
+        }
+    }
+    rows
+}
+
+fn thread_row(report: &Report, thread: u32, need: f64, direction: Direction) -> NeedRow {
+    let node = report
+        .topology
+        .nodes
+        .iter()
+        .find(|node| node.role == Role::Primary && node.thread == Some(thread));
+    let pair = node
+        .and_then(|node| report.configuration.pairs.iter().find(|pair| pair.primary == node.name));
+    let Some(pair) = pair else {
+        return unmeasured(format!("thread {thread}"), need, direction);
+    };
+    let (from, to) = sides(&pair.primary, &pair.standby, direction);
+    let subject = format!("thread {thread}, {from} to {to}");
+    match single_stream(report, &pair.name, direction) {
+        Some((throughput, ends)) => measured(report, subject, need, throughput, ends),
+        None => unmeasured(subject, need, direction),
+    }
+}
+
+fn total_row(report: &Report, need: f64, direction: Direction) -> NeedRow {
+    let subject = "all threads together".to_owned();
+    let together = throughputs(report)
+        .filter(|test| test.nodes == "together" && test.direction == direction)
+        .max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
+    let Some(test) = together else {
+        return unmeasured(subject, need, direction);
+    };
+    let steady = test.steady.as_ref();
+    let ends = PairEnds {
+        pair: String::new(),
+        sender: String::new(),
+        receiver: String::new(),
+        bytes_per_second: steady.map(|steady| steady.bytes_per_second),
+        half_width_bytes_per_second: steady.and_then(|steady| steady.half_width_bytes_per_second),
+    };
+    measured(report, subject, need, test, &ends)
+}
+
+fn measured(
+    report: &Report,
+    subject: String,
+    need: f64,
+    test: &Throughput,
+    ends: &PairEnds,
+) -> NeedRow {
+    NeedRow {
+        subject,
+        direction: test.direction,
+        need_bytes_per_second: need,
+        measured_bytes_per_second: ends.bytes_per_second,
+        half_width_bytes_per_second: ends.half_width_bytes_per_second,
+        measurement: Some(test.id.clone()),
+        judged: judged(report, &test.id, &ends.sender),
+    }
+}
+
+fn unmeasured(subject: String, need: f64, direction: Direction) -> NeedRow {
+    NeedRow {
+        subject,
+        direction,
+        need_bytes_per_second: need,
+        measured_bytes_per_second: None,
+        half_width_bytes_per_second: None,
+        measurement: None,
+        judged: Judged::NotTested,
+    }
+}
+
+/// The worst that findings say of a need which rests on this measurement.
+///
+/// `sender` is empty where all nodes sent.
+fn judged(report: &Report, measurement: &str, sender: &str) -> Judged {
+    let rests_on_it = |finding: &&Finding| {
+        finding.evidence.iter().any(|evidence| evidence.measurement == measurement)
+            && (sender.is_empty()
+                || finding.nodes.is_empty()
+                || finding.nodes.iter().any(|node| node == sender))
+    };
+    let says = |id: &str| report.findings.iter().filter(rests_on_it).any(|f| f.id == id);
+    if says("need-not-met") {
+        Judged::NotMet
+    } else if says("need-cannot-be-judged") {
+        Judged::CannotTell
+    } else if says("need-met") {
+        Judged::Met
+    } else {
+        Judged::NotJudged
+    }
+}
+
+/// Single streams of all pairs in the directions that were tested.
+pub fn single_streams(report: &Report) -> Vec<SingleStream> {
+    let mut rows = Vec::new();
+    for direction in tested_directions(report) {
+        for pair in &report.configuration.pairs {
+            let found = single_stream(report, &pair.name, direction);
+            let (test, ends) = (found.map(|(test, _)| test), found.map(|(_, ends)| ends));
+            let (sender, receiver) = sides(&pair.primary, &pair.standby, direction);
+            rows.push(SingleStream {
+                pair: pair.name.clone(),
+                sender: sender.to_owned(),
+                receiver: receiver.to_owned(),
+                direction,
+                measurement: test.map(|test| test.id.clone()),
+                bytes_per_second: ends.and_then(|ends| ends.bytes_per_second),
+                half_width_bytes_per_second: ends.and_then(|ends| ends.half_width_bytes_per_second),
+                rtt_us: test.and_then(|test| test.rtt_us.min),
+            });
+        }
+    }
+    rows
+}
+
+/// A pair's test with one connection outside of sweeps; one with a result before one without.
+pub fn single_stream<'a>(
+    report: &'a Report,
+    pair: &str,
+    direction: Direction,
+) -> Option<(&'a Throughput, &'a PairEnds)> {
+    let tests: Vec<_> = throughputs(report)
+        .filter(|test| test.num_conn == 1 && test.nodes == "each" && test.direction == direction)
+        .filter(|test| action_of(report, test.step) == Some("throughput"))
+        .filter_map(|test| test.pairs.iter().find(|ends| ends.pair == pair).map(|e| (test, e)))
+        .collect();
+    tests
+        .iter()
+        .find(|(_, ends)| ends.bytes_per_second.is_some())
+        .or_else(|| tests.first())
+        .copied()
+}
+
+pub fn throughputs(report: &Report) -> impl Iterator<Item = &Throughput> {
+    report.measurements.iter().filter_map(|measurement| match measurement {
+        Measurement::Throughput(test) => Some(&**test),
+        Measurement::StorageRead(_) => None,
+    })
+}
+
+/// Of each node and pattern the read with the highest rate, in the order of the report.
+pub fn best_reads(report: &Report) -> Vec<&StorageRead> {
+    let mut best: Vec<&StorageRead> = Vec::new();
+    for measurement in &report.measurements {
+        let Measurement::StorageRead(read) = measurement else {
+            continue;
+        };
+        let known = best.iter_mut().find(|b| b.node == read.node && b.pattern == read.pattern);
+        match known {
+            None => best.push(read),
+            Some(known) if read.bytes_per_second > known.bytes_per_second => *known = read,
+            Some(_) => (),
+        }
+    }
+    best
+}
+
+/// Ladders of connections.
+pub fn ladders(report: &Report) -> impl Iterator<Item = &Series> {
+    report.series.iter().filter(|series| series.variable == "num_conn")
+}
+
+/// From primary to standby first; that one also when nothing was measured.
+pub fn tested_directions(report: &Report) -> Vec<Direction> {
+    DIRECTIONS
+        .into_iter()
+        .filter(|&direction| {
+            direction == Direction::PrimaryToStandby
+                || throughputs(report).any(|test| test.direction == direction)
+        })
+        .collect()
+}
+
+/// Findings, the most severe first, otherwise in the order of the report.
+pub fn findings_by_severity(report: &Report) -> Vec<&Finding> {
+    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+fn action_of(report: &Report, step: u32) -> Option<&str> {
+    report.steps.iter().find(|known| known.number == step).map(|known| known.action.as_str())
+}
+
+fn rate_of(test: &Throughput) -> f64 {
+    test.steady.as_ref().map_or(-1.0, |steady| steady.bytes_per_second)
+}
+
+/// Sender and receiver.
+fn sides<'a>(primary: &'a str, standby: &'a str, direction: Direction) -> (&'a str, &'a str) {
+    match direction {
+        Direction::PrimaryToStandby => (primary, standby),
+        Direction::StandbyToPrimary => (standby, primary),
+    }
+}
