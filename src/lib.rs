@@ -2,6 +2,7 @@
 //!
 //! Modules are listed in the order in which data flows through them.
 
+pub mod runbook;
 pub mod plan;
 pub mod connect;
 pub mod agents;
