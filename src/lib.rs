@@ -5,3 +5,4 @@
 pub mod plan;
 pub mod record;
 pub mod report;
+pub mod progress;
