@@ -29,6 +29,16 @@ async fn everything_that_was_written_is_received_and_counted_once() {
 }
 
 #[tokio::test]
+async fn ipv6_is_as_good() {
+    let address = "::1".parse().unwrap();
+    let receive = ReceiveJob { expected_peer: Some(address), ..receive_job(address) };
+    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let (sent, received) = run_test(receive, send).await;
+    assert!(received.bytes() > 0, "{sent:?} {received:?}");
+    assert_eq!(sent.bytes(), received.bytes());
+}
+
+#[tokio::test]
 async fn samples_follow_each_other_without_a_gap() {
     let address = own_address();
     let (sent, received) = run_test(receive_job(address), send_job(address, 0)).await;
@@ -92,7 +102,7 @@ async fn a_message_may_be_larger_or_smaller_than_the_payload_is_long() {
 #[tokio::test]
 async fn a_default_run_leaves_the_buffers_to_the_system() {
     let address = own_address();
-    let send = SendJob { duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (_, received) = run_test(receive_job(address), send).await;
     let rmem = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
     let default: u64 = rmem.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
@@ -104,7 +114,7 @@ async fn a_socket_buffer_is_set_at_both_ends_and_read_back() {
     let address = own_address();
     let socket = SocketRequest { socket_buffer_bytes: Some(100_000), ..SocketRequest::default() };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [sent, received] {
         let start = &told.connected.unwrap().streams[0];
@@ -123,7 +133,7 @@ async fn congestion_control_and_segment_size_are_as_asked_for() {
         ..SocketRequest::default()
     };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [&sent, &received] {
         assert_eq!(told.connected.as_ref().unwrap().streams[0].congestion_control, "reno");
