@@ -7,3 +7,4 @@ pub mod record;
 pub mod analysis;
 pub mod advice;
 pub mod report;
+pub mod exit;
