@@ -8,3 +8,6 @@ pub mod analysis;
 pub mod advice;
 pub mod report;
 pub mod exit;
+
+#[cfg(test)]
+mod scenario;
