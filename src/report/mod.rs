@@ -1,6 +1,7 @@
 //! How a run is shown. Pure: values in, text out.
 
 pub mod model;
+<<<<<<< HEAD
 pub mod format;
 pub mod text;
 pub mod summary;
@@ -12,3 +13,9 @@ pub mod html;
 
 #[cfg(test)]
 mod samples;
+=======
+pub mod build;
+mod topology;
+mod measurements;
+mod outcome;
+>>>>>>> analysis
