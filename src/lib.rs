@@ -17,3 +17,6 @@ pub mod commands;
 pub mod cli;
 pub mod exit;
 pub mod version;
+
+#[cfg(test)]
+mod scenario;

@@ -1,7 +1,10 @@
 //! How a run is shown. Pure: values in, text out.
 
 pub mod model;
-<<<<<<< HEAD
+pub mod build;
+mod topology;
+mod measurements;
+mod outcome;
 pub mod format;
 pub mod text;
 pub mod summary;
@@ -13,9 +16,3 @@ pub mod html;
 
 #[cfg(test)]
 mod samples;
-=======
-pub mod build;
-mod topology;
-mod measurements;
-mod outcome;
->>>>>>> analysis
