@@ -1,6 +1,7 @@
 //! What the standard library does not reach of the operating system; the only folder with unsafe.
 
 pub mod clock;
+pub mod priority;
 pub mod readiness;
 pub mod tcp;
 pub mod tcp_info;
