@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::channel::Streams;
 use crate::server::{Ended, ServeError, serve};
-use crate::sys::tcp::set_nice;
+use crate::sys::priority::set_nice;
 
 /// What the controller starts an agent with.
 #[derive(Clone, Debug, clap::Args)]

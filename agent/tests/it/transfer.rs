@@ -5,7 +5,7 @@ use std::time::Duration;
 use redoline_proto::transfer::{Payload, ReceiveJob, SendJob, SocketRequest, StopCause};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
-use crate::support::{own_address, receive_job, run_test, send_job};
+use crate::support::{Agent, own_address, receive_job, run_test, send_job};
 
 #[tokio::test]
 async fn everything_that_was_written_is_received_and_counted_once() {
@@ -49,6 +49,31 @@ async fn samples_follow_each_other_without_a_gap() {
             assert!(pair[0].from_ns < pair[0].to_ns);
         }
     }
+}
+
+#[tokio::test]
+async fn a_controller_that_does_not_listen_holds_nothing_up_and_misses_nothing() {
+    let address = own_address();
+    let (mut sender, mut receiver) = (Agent::new().await, Agent::new().await);
+    let often = Duration::from_millis(5);
+    let job = ReceiveJob { num_conn: 16, sample: often, reading: often, ..receive_job(address) };
+    let mut received = receiver.client.receive(job).await.unwrap();
+    let port = received.port().await;
+    let duration = Duration::from_secs(2);
+    let job = SendJob { num_conn: 16, duration, ..send_job(address, port) };
+    let id = job.job;
+    let mut sent = sender.client.send(job).await.unwrap();
+    sent.connected().await;
+    assert!(sender.client.go(id).await);
+    // More than fits between the two is told meanwhile, and nobody takes it.
+    let sent = sent.rest().await;
+    assert!(sent.end.streams.iter().all(|stream| stream.drained));
+
+    let received = received.rest().await;
+    assert!(received.readings.len() > 1000, "{}", received.readings.len());
+    assert_eq!(received.bytes(), sent.bytes());
+    assert_eq!(received.sampled_bytes().iter().sum::<u64>(), sent.bytes());
+    assert!(received.samples.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
 }
 
 #[tokio::test]
