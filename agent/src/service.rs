@@ -165,7 +165,7 @@ impl AgentService {
         };
         let lock = || NodeLock::take(&hello.redo_address, holder);
         self.lock.get_or_try_init(lock).await.map_err(|error| match error {
-            LockError::Busy { .. } => Status::failed_precondition(error.to_string()),
+            LockError::Busy { .. } => Status::already_exists(error.to_string()),
             LockError::System { ref cause, .. } => Status::internal(format!("{error}: {cause}")),
         })?;
         self.lease.set_length(Duration::from_millis(hello.lease_ms).min(LEASE_MAX));

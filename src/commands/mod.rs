@@ -36,7 +36,7 @@ pub fn run(cli: Cli) -> Exit {
             clap_complete::generate(args.shell, &mut command, "redoline", &mut std::io::stdout());
             Ok(Exit::Success)
         }
-        Command::Agent(args) => return agent(args),
+        Command::Agent(args) => return agent(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -52,11 +52,11 @@ pub fn run(cli: Cli) -> Exit {
 #[error("{0}")]
 struct Refusal(String);
 
-fn agent(args: redoline_agent::AgentArgs) -> Exit {
+fn agent(args: &redoline_agent::AgentArgs) -> Exit {
     match redoline_agent::run(args) {
-        Ok(()) => Exit::Success,
+        Ok(_ended) => Exit::Success,
         Err(error) => {
-            eprintln!("redoline agent: {error}");
+            eprintln!("redoline agent: {}", redoline_agent::chain(&error));
             Exit::Internal
         }
     }

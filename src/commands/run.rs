@@ -150,7 +150,7 @@ fn surroundings(
 }
 
 fn minute_of_day() -> u16 {
-    let now = jiff::Zoned::now();
+    let now = jiff::ZonedDateTime::now();
     u16::from(now.hour().unsigned_abs()) * 60 + u16::from(now.minute().unsigned_abs())
 }
 
