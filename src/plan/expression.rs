@@ -92,8 +92,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: bool) {
-        let context =
-            Value::from_serialize(std::collections::BTreeMap::from([("rate", 7_240_000.0)]));
+        let context = Value::from_pairs([("rate", 7_240_000.0)]);
         let value = Expression::parse(text).unwrap().evaluate(&context).unwrap();
         assert_eq!(value.is_true(), expected, "{text}");
     }
