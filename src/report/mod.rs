@@ -6,6 +6,7 @@ pub mod text;
 pub mod summary;
 pub mod wording;
 pub mod json;
+pub mod csv;
 pub mod markdown;
 pub mod terminal;
 pub mod html;
