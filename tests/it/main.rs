@@ -1,0 +1,3 @@
+//! Examples of the whole controller without nodes.
+
+mod layers;
