@@ -60,20 +60,23 @@ fn unknown_key(entry: &Entry, table: &'static Table) -> Fault {
             Fault::new(entry.place, "a password is not written into a file")
                 .right("use `password_from: { env: NAME }`, `{ file: PATH }` or `{ prompt: true }`")
         }
-        "length" | "message" if table.name == "throughput" => Fault {
-            nearest: Some("message_length".to_owned()),
-            ..Fault::unknown(entry.place, "key", &entry.key, table.names())
-        },
-        "sockbuf" | "rcvbuf" if table.name == "throughput" => Fault {
-            nearest: Some("socket_buffer".to_owned()),
-            ..Fault::unknown(entry.place, "key", &entry.key, table.names())
-        },
         name => {
             let mut fault = Fault::unknown(entry.place, "key", name, table.names());
             fault.found = format!("{} in {}", fault.found, table.name);
+            if let Some(key) = of_oratcptest(name, table) {
+                fault.nearest = Some(key.to_owned());
+            }
             fault
         }
     }
+}
+
+/// Our key for an option of oratcptest: `length`, `sockbuf`.
+fn of_oratcptest(name: &str, table: &'static Table) -> Option<&'static str> {
+    let option = format!("-{name}");
+    let is_it =
+        |key: &&Key| key.oratcptest.is_some_and(|all| all.split(", ").any(|one| one == option));
+    table.keys.iter().find(is_it).map(|key| key.name)
 }
 
 /// The tables of which exactly one key may be given.
@@ -143,7 +146,12 @@ fn template_faults(node: &Node, templates: Templates) -> Option<Faults> {
         return None;
     }
     let error = template::template_error(&scalar.text);
-    Some(error.map(|why| not_readable(node, &scalar.text, &why)).into_iter().collect())
+    Some(
+        error
+            .map(|why| not_readable(node, template::bare(&scalar.text), &why))
+            .into_iter()
+            .collect(),
+    )
 }
 
 fn not_readable(node: &Node, text: &str, why: &str) -> Fault {

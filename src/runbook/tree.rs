@@ -150,12 +150,20 @@ fn tabs(text: &str) -> Faults {
 
 fn syntax(text: &str, error: &ScanError) -> Fault {
     let place = place(*error.marker());
+    if error.info().contains("recursion limit") {
+        return too_deep(place);
+    }
     let fault = Fault::new(place, format!("not YAML: {}", error.info()));
     let line = text.lines().nth(place.line.saturating_sub(1)).unwrap_or_default();
     if has_bare_template(line) {
         return fault.right("a text that begins with `{{` needs quotes: \"{{ … }}\"");
     }
     fault
+}
+
+fn too_deep(place: Place) -> Fault {
+    let found = format!("more than {DEPTH_MAX} lists and mappings inside each other");
+    Fault::new(place, found).right("write it flatter")
 }
 
 /// `key: {{ x }}s` or `[{{ x }}]`, without quotes before the braces.
@@ -249,8 +257,7 @@ impl Builder {
 
     fn within_depth(&mut self, at: Place, depth: usize) -> bool {
         if depth > DEPTH_MAX {
-            let found = format!("more than {DEPTH_MAX} lists and mappings inside each other");
-            self.faults.push(Fault::new(at, found).right("write it flatter"));
+            self.faults.push(too_deep(at));
         }
         depth <= DEPTH_MAX
     }
@@ -426,8 +433,10 @@ mod tests {
 
     #[test]
     fn five_thousand_nested_lists_end_early() {
-        let found = faults(&"[".repeat(5_000));
-        assert!(found[0].contains("more than 64 lists and mappings"), "{found:?}");
+        for count in [100, 5_000] {
+            let found = faults(&"[".repeat(count));
+            assert!(found[0].contains("more than 64 lists and mappings"), "{found:?}");
+        }
     }
 
     #[test]
