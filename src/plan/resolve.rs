@@ -2,7 +2,7 @@
 
 use super::clusters::{self, Clusters};
 use super::cost::{self, cost};
-use super::need::{Limits, Need};
+use super::need::{Limits, Need, Transport};
 use super::node::Node;
 use super::problem::Problem;
 use super::requirements;
@@ -93,7 +93,7 @@ fn resolve_what_is_there(
 
     let mut unroller = Unroller::new(clusters.as_ref());
     runbook.steps.iter().for_each(|step| unroller.add(step, &scope));
-    let finally_from = unroller.len();
+    let finally_from = unroller.count();
     runbook.finally.iter().for_each(|step| unroller.add(step, &scope));
     faults.append(&mut unroller.faults);
     let mut drafts = unroller.into_drafts();
@@ -112,10 +112,33 @@ fn resolve_what_is_there(
     match (clusters, inventory) {
         (Some(clusters), Some(inventory)) if problems.is_empty() => {
             remarks.splice(0..0, clusters.remarks.clone());
+            remarks.extend(remarks_on_need(&parts));
             Ok(plan(runbook, inventory, parts, clusters, drafts, finally, remarks))
         }
         _ => Err(problems),
     }
+}
+
+/// What of the need this run cannot tell.
+fn remarks_on_need(parts: &Parts) -> Vec<String> {
+    let Some(need) = &parts.need else { return Vec::new() };
+    let mut remarks = Vec::new();
+    if need.transport != Transport::Async {
+        remarks.push(
+            "the need is synchronous, and this version's tests are ASYNC: rates can be judged, the \
+             cost of waiting for each acknowledgement cannot"
+                .to_owned(),
+        );
+    }
+    if let Some(limit) = parts.limits.rate {
+        let above = need.threads.iter().filter(|(_, rate)| need.with_headroom(**rate) >= limit);
+        remarks.extend(above.map(|(thread, _)| {
+            format!(
+                "thread {thread} needs more than limits.rate lets a node send, so it cannot be told"
+            )
+        }));
+    }
+    remarks
 }
 
 fn bandwidth_known(parts: &Parts, clusters: Option<&Clusters>) -> bool {

@@ -176,6 +176,9 @@ impl Scope {
         let cannot = |error: &minijinja::Error| {
             vec![Fault::new(place, format!("`{text}` cannot be read: {}", template::why(error)))]
         };
+        if let Some(why) = template::template_error(text) {
+            return Err(vec![Fault::new(place, format!("`{text}` cannot be read: {why}"))]);
+        }
         let template = environment.template_from_str(text).map_err(|error| cannot(&error))?;
         let mut names: Vec<String> = template.undeclared_variables(false).into_iter().collect();
         names.retain(|name| !is_global(&environment, name));

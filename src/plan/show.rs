@@ -391,6 +391,14 @@ fn totals(text: &mut String, plan: &Plan, cost: &Cost) {
             "Sent over the network: unknown; state limits.rate, limits.bytes or the network's bandwidth",
         ),
     }
+    if let (Some(all), Some(limit)) = (cost.bytes_without_limit, plan.limits.bytes)
+        && all > limit
+    {
+        line(
+            text,
+            format_args!("The steps could send {all}; the limit of {limit} would end the run"),
+        );
+    }
     if cost.scratch.0 > 0 {
         line(text, format_args!("Written to scratch files: {}", cost.scratch));
     }

@@ -67,7 +67,7 @@ impl<'a> Unroller<'a> {
         self.drafts
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.drafts.len()
     }
 

@@ -260,6 +260,13 @@ fn step(node: &Node, templates: Templates) -> Faults {
             faults.push(Fault::new(second.place, found).right("make a step of each"));
         }
     }
+    if let [action] = actions.as_slice()
+        && action.key == "swap_roles"
+        && let Some(when) = entries.iter().find(|entry| entry.key == "when")
+    {
+        let fault = Fault::new(when.place, "swap_roles cannot depend on `when`");
+        faults.push(fault.right("leave it out: directions are fixed when the plan is made"));
+    }
     let keeps_no_result = ["swap_roles", "assert", "repeat"];
     if let [action] = actions.as_slice()
         && keeps_no_result.contains(&action.key.as_str())

@@ -46,6 +46,9 @@ pub fn template_error(text: &str) -> Option<String> {
     match classify(text) {
         Template::Literal => None,
         Template::Expression(inner) => expression_error(inner),
+        Template::Mixed if text.contains("{%") => {
+            Some("only `{{ … }}` is understood, no statements".to_owned())
+        }
         Template::Mixed => {
             Environment::new().template_from_str(text).err().map(|error| why(&error))
         }
@@ -77,5 +80,6 @@ mod tests {
         assert!(template_error("{{ a + }}").is_some());
         assert!(template_error("x {{ a }").is_some());
         assert!(template_error("{{ a }} s").is_none());
+        assert!(template_error("{% if a %}1 s{% endif %}").is_some());
     }
 }

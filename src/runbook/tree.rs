@@ -91,6 +91,17 @@ impl Node {
         }
     }
 
+    fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Scalar(scalar) => scalar.text.len(),
+            Content::List(items) => items.iter().map(Self::bytes).sum(),
+            Content::Map(entries) => {
+                entries.iter().map(|entry| entry.key.len() + entry.value.bytes()).sum()
+            }
+            Content::Unreadable => 0,
+        }
+    }
+
     fn depth(&self) -> usize {
         match &self.content {
             Content::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
@@ -183,6 +194,7 @@ struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    alias_bytes: usize,
     documents: usize,
     root: Option<Node>,
     faults: Faults,
@@ -278,6 +290,12 @@ impl Builder {
             return false;
         };
         self.nodes += node.count();
+        self.alias_bytes += node.bytes();
+        if self.alias_bytes > TEXT_BYTES_MAX {
+            let fault = Fault::new(at, "aliases repeat more than 1 MiB of text");
+            self.faults.push(fault.right("write a smaller file"));
+            return false;
+        }
         self.within_depth(at, self.open.len() + node.depth()) && self.add(node, 0)
     }
 
@@ -429,6 +447,12 @@ mod tests {
         }
         let found = faults(&text);
         assert!(found[0].ends_with("more than 20000 values, aliases expanded"), "{found:?}");
+    }
+
+    #[test]
+    fn aliases_of_a_long_text_end_early() {
+        let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(500_000), "*a, ".repeat(5_000));
+        assert_eq!(faults(&text).len(), 1);
     }
 
     #[test]

@@ -32,7 +32,11 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn plan_of(runbook: &str, inventory: Option<&str>, options: &Options) -> Result<Plan, Vec<Problem>> {
+fn plan_of(
+    runbook: &str,
+    inventory: Option<&str>,
+    options: &Options,
+) -> Result<Plan, Vec<Problem>> {
     let inventory = inventory.map(|path| source(Path::new(path)));
     from_texts(source(Path::new(runbook)), inventory, options)
 }
@@ -212,6 +216,35 @@ steps:
 }
 
 #[test]
+fn anchors_may_stand_under_keys_of_their_own() {
+    let text = "
+x-test: &test { duration: 2 s, congestion_control: cubic }
+name: R
+steps:
+  - { name: A, throughput: *test }
+  - { name: B, throughput: { <<: *test, num_conn: 4 } }
+";
+    let plan = plan_of_text(text, &options()).unwrap();
+    let Action::Throughput(spec) = &plan.steps[1].action else { panic!("{:?}", plan.steps[1]) };
+    assert_eq!((&spec.num_conn, spec.duration.as_secs()), (&NumConn::Fixed(4), 2));
+    assert_eq!(spec.congestion_control.as_deref(), Some("cubic"));
+}
+
+#[test]
+fn a_need_that_the_run_cannot_judge_is_said_beforehand() {
+    let text = "
+name: R
+need: { redo: { threads: { 1: 100 MiB/s } }, transport: sync }
+limits: { rate: 1 Gbit/s, bytes: 1 GiB }
+steps: [{ name: A, throughput: { duration: 60 s } }]
+";
+    let plan = plan_of_text(text, &options()).unwrap();
+    assert_eq!(plan.remarks.len(), 2, "{:?}", plan.remarks);
+    let shown = show(&plan, &cost(&plan));
+    assert!(shown.contains("the limit of 1 GiB would end the run"), "{shown}");
+}
+
+#[test]
 fn set_replaces_a_variable_and_keeps_its_type() {
     let text = "
 name: R
@@ -247,10 +280,7 @@ steps:
 
 #[test]
 fn arguments_that_name_nothing_tell_the_nearest() {
-    let arguments = Options {
-        set: vec![("confrim".to_owned(), "1s".to_owned())],
-        ..options()
-    };
+    let arguments = Options { set: vec![("confrim".to_owned(), "1s".to_owned())], ..options() };
     let set = plan_of("runbooks/demo.yaml", None, &arguments).unwrap_err();
     let arguments = Options {
         only: vec!["laddder".to_owned()],
@@ -291,9 +321,7 @@ standby: { nodes: [{ name: x, redo: 10.0.1.1 }, { name: y, redo: 10.0.1.2 }] }
     let names: Vec<String> = plan
         .pairs
         .iter()
-        .map(|pair| {
-            format!("{}-{}", plan.node(pair.primary).name, plan.node(pair.standby).name)
-        })
+        .map(|pair| format!("{}-{}", plan.node(pair.primary).name, plan.node(pair.standby).name))
         .collect();
     assert_eq!(names, ["a-x", "b-y", "c-x"]);
     assert!(plan.remarks[0].contains("used again in turn"), "{:?}", plan.remarks);
@@ -302,9 +330,46 @@ standby: { nodes: [{ name: x, redo: 10.0.1.1 }, { name: y, redo: 10.0.1.2 }] }
 /// Texts that look like runbooks far more often than chance would have it.
 fn yaml_like() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
-        "name", "steps", "vars", "throughput", "num_conn", "sweep", "vary", "repeat", "loop", "need",
-        "redo", "{{ item }}", "{{", "}}", "{%", "10 s", "1", ":", ": ", "- ", "\n", "\n  ", "\n    ",
-        "[", "]", "{", "}", "&a ", "*a", "<<", "\"", "'", "|", ">", "#", "!x ", "---\n", "\t", "é", "~",
+        "name",
+        "steps",
+        "vars",
+        "throughput",
+        "num_conn",
+        "sweep",
+        "vary",
+        "repeat",
+        "loop",
+        "need",
+        "redo",
+        "{{ item }}",
+        "{{",
+        "}}",
+        "{%",
+        "10 s",
+        "1",
+        ":",
+        ": ",
+        "- ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "<<",
+        "\"",
+        "'",
+        "|",
+        ">",
+        "#",
+        "!x ",
+        "---\n",
+        "\t",
+        "é",
+        "~",
     ]);
     prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
 }

@@ -1,0 +1,1 @@
+//! Local stand-in until the lead's file comes; not committed.
