@@ -12,5 +12,11 @@ pub mod analysis;
 pub mod advice;
 pub mod report;
 pub mod history;
+pub mod progress;
+pub mod commands;
+pub mod cli;
 pub mod exit;
 pub mod version;
+
+#[cfg(test)]
+mod scenario;

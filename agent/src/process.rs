@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::channel::Streams;
 use crate::server::{Ended, ServeError, serve};
-use crate::sys::tcp::set_nice;
+use crate::sys::priority::set_nice;
 
 /// What the controller starts an agent with.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,8 +32,6 @@ pub struct AgentArgs {
 /// Why an agent did not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("failed to remove the executable")]
-    Remove(#[source] io::Error),
     #[error("failed to lower the priority")]
     Nice(#[source] io::Error),
     #[error("failed to take over standard input and output")]
@@ -52,7 +50,10 @@ pub fn run(args: &AgentArgs) -> Result<Ended, AgentError> {
     let streams = Streams::take().map_err(AgentError::Streams)?;
     log_to_stderr();
     if args.remove {
-        remove_executable().map_err(AgentError::Remove)?;
+        // The controller looks after the run whether something was left behind.
+        if let Err(error) = remove_executable() {
+            tracing::warn!(%error, "failed to remove the executable");
+        }
     }
     if let Some(nice) = args.nice {
         set_nice(nice).map_err(AgentError::Nice)?;

@@ -32,6 +32,9 @@ const EVENTS_MAX: usize = 16;
 /// Beyond their own deadline, for facts to come together.
 const FACTS_GRACE: Duration = Duration::from_secs(5);
 
+/// An agent that is forgotten ends on its own within this, whatever it was told.
+const LEASE_MAX: Duration = Duration::from_secs(600);
+
 /// The service, with every word of the controller renewing the lease.
 pub fn routes(jobs: Jobs, lease: Lease) -> Routes {
     let service = AgentService { jobs, lease: lease.clone(), lock: OnceCell::new() };
@@ -162,10 +165,10 @@ impl AgentService {
         };
         let lock = || NodeLock::take(&hello.redo_address, holder);
         self.lock.get_or_try_init(lock).await.map_err(|error| match error {
-            LockError::Busy { .. } => Status::failed_precondition(error.to_string()),
+            LockError::Busy { .. } => Status::already_exists(error.to_string()),
             LockError::System { ref cause, .. } => Status::internal(format!("{error}: {cause}")),
         })?;
-        self.lease.set_length(Duration::from_millis(hello.lease_ms));
+        self.lease.set_length(Duration::from_millis(hello.lease_ms).min(LEASE_MAX));
         tracing::info!(run_id = hello.run_id, owner = hello.owner, "serving");
         Ok(())
     }

@@ -39,7 +39,6 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandKind {
     Sysctl,
-    SqlnetOra,
     TnsnamesOra,
     Rman,
     /// What to ask of the people who run the network.
@@ -51,7 +50,6 @@ impl CommandKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sysctl => "sysctl",
-            Self::SqlnetOra => "sqlnet.ora",
             Self::TnsnamesOra => "tnsnames.ora",
             Self::Rman => "rman",
             Self::Network => "network",

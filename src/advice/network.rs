@@ -7,7 +7,7 @@ use super::{Command, CommandKind, Draft, Ground};
 use crate::analysis::bdp::BufferNeed;
 use crate::analysis::finding::{Detail, Finding, FindingId, PerFlow, Setting};
 use crate::analysis::words::{count, list, long_time, rate};
-use crate::plan::node::{Direction, NodeId};
+use crate::plan::node::{Direction, NodeId, Role};
 
 impl Ground<'_> {
     /// The step that a finding rests on, for `--only`.
@@ -52,6 +52,14 @@ impl Ground<'_> {
         nodes.sort_unstable();
         nodes.dedup();
         nodes
+    }
+
+    fn primaries(&self) -> Vec<NodeId> {
+        let setup = self.case.setup();
+        self.all_nodes()
+            .into_iter()
+            .filter(|node| setup.nodes[node.0].role == Role::Primary)
+            .collect()
     }
 
     /// All nodes of all pairs: a role change turns senders into receivers.
@@ -357,7 +365,7 @@ pub(super) fn rman_channels(ground: &Ground<'_>) -> Option<Draft> {
             list(&recommended.iter().map(ToString::to_string).collect::<Vec<_>>())
         ),
         commands: vec![Command {
-            nodes: Vec::new(),
+            nodes: ground.primaries(),
             kind: CommandKind::Rman,
             lines: vec![format!("CONFIGURE DEVICE TYPE DISK PARALLELISM {channels};")],
         }],

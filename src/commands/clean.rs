@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{files, planned};
+use super::{files, passwords, planned};
 use crate::agents::deploy;
 use crate::cli::CleanArgs;
 use crate::connect::{self, Deadlines};
 use crate::execute::failure::chain;
 use crate::exit::Exit;
 use crate::plan::node::Node;
-use crate::plan::resolve::{self, Options};
+use crate::plan::{Options, clusters};
 use crate::runbook;
 
 /// Files of any age: the user says that no run is wanted any more.
@@ -20,14 +20,18 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(3);
 
 pub(super) async fn clean(args: CleanArgs) -> anyhow::Result<Exit> {
     let text = files::read(&args.inventory)?;
+    let name = args.inventory.display().to_string();
+    let inventory = match runbook::parse_inventory(&name, &text) {
+        Ok(inventory) => inventory,
+        Err(problems) => return Ok(planned::refuse(&problems)),
+    };
     let options = Options {
         host_key_policy: planned::host_key_policy(args.accept_new_host_keys),
+        passwords: passwords::look_up(&inventory)?,
         ..planned::surroundings()
     };
-    let nodes = runbook::parse_inventory(&args.inventory.display().to_string(), &text)
-        .and_then(|inventory| resolve::nodes(&inventory, &options));
-    let nodes = match nodes {
-        Ok(nodes) => nodes,
+    let nodes = match clusters::resolve(&inventory, &options) {
+        Ok(clusters) => clusters.nodes,
         Err(problems) => return Ok(planned::refuse(&problems)),
     };
     let mut exit = Exit::Success;
@@ -37,7 +41,7 @@ pub(super) async fn clean(args: CleanArgs) -> anyhow::Result<Exit> {
             Ok(removed) => println!("{node}: removed {}", removed.join(", ")),
             Err(text) => {
                 eprintln!("{node}: {text}");
-                exit = Exit::NodesUnreachable;
+                exit = Exit::Unreachable;
             }
         }
     }

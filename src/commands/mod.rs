@@ -5,6 +5,7 @@ mod check;
 mod clean;
 mod files;
 mod init;
+mod passwords;
 mod planned;
 mod report;
 mod run;
@@ -18,6 +19,8 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
+use crate::report::model::Report;
+use crate::report::terminal;
 
 /// Runs a command to its exit code; an error is the controller's own.
 pub fn run(cli: Cli) -> Exit {
@@ -33,12 +36,12 @@ pub fn run(cli: Cli) -> Exit {
             clap_complete::generate(args.shell, &mut command, "redoline", &mut std::io::stdout());
             Ok(Exit::Success)
         }
-        Command::Agent(args) => return agent(args),
+        Command::Agent(args) => return agent(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         match error.downcast_ref::<Refusal>() {
-            Some(_) => Exit::InvalidInput,
+            Some(_) => Exit::Usage,
             None => Exit::Internal,
         }
     })
@@ -49,11 +52,11 @@ pub fn run(cli: Cli) -> Exit {
 #[error("{0}")]
 struct Refusal(String);
 
-fn agent(args: redoline_agent::AgentArgs) -> Exit {
+fn agent(args: &redoline_agent::AgentArgs) -> Exit {
     match redoline_agent::run(args) {
-        Ok(()) => Exit::Success,
+        Ok(_ended) => Exit::Success,
         Err(error) => {
-            eprintln!("redoline agent: {error}");
+            eprintln!("redoline agent: {}", redoline_agent::chain(&error));
             Exit::Internal
         }
     }
@@ -73,4 +76,14 @@ fn on_runtime(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Re
 /// Whether colours and bars make sense on standard output.
 fn stdout_is_terminal() -> bool {
     std::io::stdout().is_terminal()
+}
+
+/// The summary of a report, for standard output.
+fn terminal_text(report: &Report) -> String {
+    let style = match stdout_is_terminal() {
+        true => terminal::Style::Ansi,
+        false => terminal::Style::Plain,
+    };
+    let (_, columns) = console::Term::stdout().size();
+    terminal::render(report, style, usize::from(columns))
 }

@@ -1,13 +1,15 @@
 //! From the typed arguments to a plan, or to every mistake in the files at once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Refusal, files};
+use super::{Refusal, files, passwords};
 use crate::cli::PlanArgs;
 use crate::exit::Exit;
-use crate::plan::Plan;
 use crate::plan::access::HostKeyPolicy;
-use crate::plan::resolve::{self, Options};
+use crate::plan::{Options, Plan, from_texts};
+use crate::runbook::problem::render;
+use crate::runbook::source::Source;
 use crate::runbook::{self, Problem};
 
 /// A plan with the texts it was made from.
@@ -17,44 +19,56 @@ pub(super) struct Planned {
     pub(super) inventory: Option<String>,
 }
 
-/// `Err` is the exit code after the problems were printed.
-pub(super) fn plan(args: &PlanArgs) -> anyhow::Result<Result<Planned, Exit>> {
-    let runbook = files::read(&args.runbook)?;
-    let inventory = args.inventory.as_ref().map(|path| files::read(path)).transpose()?;
-    let options = options(args)?;
-    match resolve_texts(args, &runbook, inventory.as_deref(), &options) {
-        Ok(plan) => Ok(Ok(Planned { plan, runbook, inventory })),
-        Err(problems) => Ok(Err(refuse(&problems))),
-    }
+/// Whether passwords are needed: to show a plan they are not.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Passwords {
+    LookUp,
+    Leave,
 }
 
-fn resolve_texts(
+/// `Err` is the exit code after the problems were printed.
+pub(super) fn plan(
     args: &PlanArgs,
-    runbook: &str,
-    inventory: Option<&str>,
-    options: &Options,
-) -> Result<Plan, Vec<Problem>> {
-    let runbook = runbook::parse_runbook(&args.runbook.display().to_string(), runbook);
-    let inventory = inventory.map(|text| {
-        let name = args.inventory.as_ref().map_or(String::new(), |path| path.display().to_string());
-        runbook::parse_inventory(&name, text)
-    });
-    match (runbook, inventory.transpose()) {
-        (Ok(runbook), Ok(inventory)) => resolve::resolve(&runbook, inventory.as_ref(), options),
-        // The mistakes of both files are shown at once.
-        (runbook, inventory) => {
-            Err(runbook.err().into_iter().chain(inventory.err()).flatten().collect())
-        }
+    passwords: Passwords,
+) -> anyhow::Result<Result<Planned, Exit>> {
+    let runbook = files::read(&args.runbook)?;
+    let inventory = args.inventory.as_ref().map(|path| files::read(path)).transpose()?;
+    let inventory_name =
+        args.inventory.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let passwords = match (&inventory, passwords) {
+        (Some(text), Passwords::LookUp) => look_up(&inventory_name, text)?,
+        _ => BTreeMap::new(),
+    };
+    let options = Options { passwords, ..options(args)? };
+    let plan = from_texts(
+        Source::new(&args.runbook.display().to_string(), &runbook),
+        inventory.as_ref().map(|text| Source::new(&inventory_name, text)),
+        &options,
+    );
+    Ok(match plan {
+        Ok(plan) => Ok(Planned { plan, runbook, inventory }),
+        Err(problems) => Err(refuse(&problems)),
+    })
+}
+
+/// None of an inventory with mistakes: those are told with the runbook's.
+fn look_up(
+    name: &str,
+    text: &str,
+) -> anyhow::Result<BTreeMap<runbook::PasswordSource, crate::plan::access::Secret>> {
+    match runbook::parse_inventory(name, text) {
+        Ok(inventory) => passwords::look_up(&inventory),
+        Err(_) => Ok(BTreeMap::new()),
     }
 }
 
 /// Prints every problem; nothing was contacted.
 pub(super) fn refuse(problems: &[Problem]) -> Exit {
-    eprintln!("{}", runbook::render_problems(problems));
+    eprintln!("{}", render(problems));
     let count = problems.len();
     let noun = if count == 1 { "mistake" } else { "mistakes" };
     eprintln!("{count} {noun}; nothing was contacted");
-    Exit::InvalidInput
+    Exit::Usage
 }
 
 fn options(args: &PlanArgs) -> anyhow::Result<Options> {

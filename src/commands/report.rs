@@ -1,6 +1,6 @@
 //! `redoline report`: renders a kept run again, by today's rules.
 
-use super::{Refusal, stdout_is_terminal};
+use super::{Refusal, terminal_text};
 use crate::cli::{Format, ReportArgs};
 use crate::exit::Exit;
 use crate::history::run_dir::RunDir;
@@ -18,7 +18,7 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         Format::Html => report::html::render(&report)?,
         Format::Markdown => report::markdown::render(&report),
         Format::Json => report::json::render(&report)?,
-        Format::Text => report::terminal::render(&report, report::terminal::style(stdout_is_terminal())),
+        Format::Text => terminal_text(&report),
     };
     println!("{text}");
     Ok(Exit::Success)

@@ -8,9 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::planned::{self, Planned};
+use super::planned::{self, Passwords, Planned};
 use super::watch::watch;
-use super::{Refusal, stdout_is_terminal};
+use super::{Refusal, stdout_is_terminal, terminal_text};
 use crate::agents::deploy::AgentOptions;
 use crate::agents::executable::Executables;
 use crate::agents::session::Greeting;
@@ -20,7 +20,7 @@ use crate::execute::{Surroundings, execute};
 use crate::exit::Exit;
 use crate::history::run_dir::RunDir;
 use crate::history::run_id::run_id;
-use crate::plan::{AgentAfterRun, Plan, ReportFormat, cost};
+use crate::plan::{AgentAfterRun, Plan, ReportFormat, cost, show};
 use crate::progress::Progress;
 use crate::record::event::{Event, FORMAT};
 use crate::record::run::RunRecord;
@@ -29,7 +29,7 @@ use crate::report;
 use crate::version::{COMMIT, VERSION};
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
-    let planned = match planned::plan(&args.plan)? {
+    let planned = match planned::plan(&args.plan, Passwords::LookUp)? {
         Ok(planned) => planned,
         Err(exit) => return Ok(exit),
     };
@@ -61,7 +61,7 @@ async fn observe(
     folder: &RunDir,
 ) -> anyhow::Result<Option<RunRecord>> {
     let (queue, events) = mpsc::channel(QUEUE);
-    let watching = tokio::spawn(watch(events, folder.event_log()?, Progress::for_terminal()));
+    let watching = tokio::spawn(watch(events, folder.event_log()?, progress()));
     let sender = EventSender::new(queue);
     let started = Event::RunStarted {
         format: FORMAT,
@@ -73,6 +73,14 @@ async fn observe(
     sender.send(started).await;
     execute(plan, surroundings, sender).await;
     watching.await.context("a reader of the run's events failed")
+}
+
+/// Bars where a person looks on, else lines.
+fn progress() -> Progress {
+    match std::io::stderr().is_terminal() {
+        true => Progress::bars(indicatif::ProgressDrawTarget::stderr()),
+        false => Progress::lines(std::io::stderr()),
+    }
 }
 
 /// Writes the reports and says the verdict.
@@ -87,8 +95,7 @@ fn finish(plan: &Plan, record: &RunRecord, folder: &RunDir) -> anyhow::Result<Ex
         };
         written.push(folder.write(name, &text)?);
     }
-    let style = report::terminal::style(stdout_is_terminal());
-    println!("{}", report::terminal::render(&report, style));
+    println!("{}", terminal_text(&report));
     for path in written {
         println!("{}", path.display());
     }
@@ -143,7 +150,7 @@ fn surroundings(
 }
 
 fn minute_of_day() -> u16 {
-    let now = jiff::Zoned::now();
+    let now = jiff::ZonedDateTime::now();
     u16::from(now.hour().unsigned_abs()) * 60 + u16::from(now.minute().unsigned_abs())
 }
 
@@ -159,7 +166,8 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if plan.configuration.demo || !terminals {
         return Ok(true);
     }
-    print!("{} Go on? [y/N] ", cost::cost(plan).sentence());
+    println!("{}", show(plan, &cost(plan)));
+    print!("Go on? [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

@@ -5,8 +5,8 @@ use crate::exit::Exit;
 
 pub(super) fn print(of: SchemaOf) -> anyhow::Result<Exit> {
     let schema = match of {
-        SchemaOf::Runbook => crate::runbook::schema::schema_runbook(),
-        SchemaOf::Inventory => crate::runbook::schema::schema_inventory(),
+        SchemaOf::Runbook => crate::runbook::schema_runbook(),
+        SchemaOf::Inventory => crate::runbook::schema_inventory(),
         SchemaOf::Report => crate::report::json::schema(),
     };
     println!("{}", serde_json::to_string_pretty(&schema)?);

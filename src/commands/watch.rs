@@ -24,12 +24,14 @@ pub(super) async fn watch(
             log_failed = true;
             eprintln!("warning: the run goes on, but is not kept: {error:#}");
         }
-        progress.show(&moment);
+        // A terminal that is gone takes nothing from the run.
+        if let Err(error) = progress.show(&moment) {
+            tracing::debug!("progress cannot be shown: {error}");
+        }
         match &mut record {
             Some(record) => record.apply(&moment),
             None => record = RunRecord::begin(&moment),
         }
     }
-    progress.finish();
     record
 }

@@ -79,6 +79,7 @@ pub fn bytes(bytes: Option<u64>) -> String {
 pub fn microseconds(us: Option<f64>) -> String {
     match finite(us) {
         None => UNKNOWN.to_owned(),
+        Some(0.0) => "0 s".to_owned(),
         Some(us) if us.abs() < 999.5 => format!("{} µs", three_digits(us)),
         Some(us) if us.abs() < 999_500.0 => format!("{} ms", three_digits(us / 1e3)),
         Some(us) => seconds(Some(us / 1e6)),
@@ -136,6 +137,8 @@ pub fn value(value: Option<f64>, unit: Option<&str>) -> String {
     };
     match unit.unwrap_or_default() {
         "bytes_per_second" => rate(Some(number)),
+        // An MTU or a block is known by its number.
+        "bytes" if (0.0..10_000.0).contains(&number) => format!("{number:.0} bytes"),
         "bytes" if number >= 0.0 => bytes(Some(number.round() as u64)),
         "seconds" => seconds(Some(number)),
         "milliseconds" | "ms" => milliseconds(Some(number)),
@@ -258,6 +261,7 @@ mod tests {
     fn a_finding_has_its_value_in_words() {
         assert_eq!(value(Some(0.02), Some("share")), "2 %");
         assert_eq!(value(Some(4_194_304.0), Some("bytes")), "4 MiB");
+        assert_eq!(value(Some(1500.0), Some("bytes")), "1500 bytes");
         assert_eq!(value(Some(8.0), Some("connections")), "8 connections");
         assert_eq!(value(None, Some("bytes")), NONE);
     }

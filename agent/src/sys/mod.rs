@@ -4,6 +4,7 @@ pub mod clock;
 pub mod ethtool;
 pub mod pages;
 pub mod read_ring;
+pub mod priority;
 pub mod readiness;
 pub mod tcp;
 pub mod tcp_info;

@@ -1,4 +1,4 @@
-//! Two questions to a TCP socket that nobody else asks, and the process's priority.
+//! What a TCP socket still has to deliver.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,13 +14,6 @@ pub fn unacked_bytes(socket: impl AsFd) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     Ok(u64::try_from(bytes).unwrap_or(0))
-}
-
-/// Lowers the priority of this process and of the threads that it makes; 19 is the lowest.
-pub fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes three integers and touches no memory of ours.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redoline_proto::transfer::{Payload, ReceiveJob, SendJob, SocketRequest, StopCause};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
-use crate::support::{own_address, receive_job, run_test, send_job};
+use crate::support::{Agent, own_address, receive_job, run_test, send_job};
 
 #[tokio::test]
 async fn everything_that_was_written_is_received_and_counted_once() {
@@ -29,6 +29,16 @@ async fn everything_that_was_written_is_received_and_counted_once() {
 }
 
 #[tokio::test]
+async fn ipv6_is_as_good() {
+    let address = "::1".parse().unwrap();
+    let receive = ReceiveJob { expected_peer: Some(address), ..receive_job(address) };
+    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let (sent, received) = run_test(receive, send).await;
+    assert!(received.bytes() > 0, "{sent:?} {received:?}");
+    assert_eq!(sent.bytes(), received.bytes());
+}
+
+#[tokio::test]
 async fn samples_follow_each_other_without_a_gap() {
     let address = own_address();
     let (sent, received) = run_test(receive_job(address), send_job(address, 0)).await;
@@ -39,6 +49,31 @@ async fn samples_follow_each_other_without_a_gap() {
             assert!(pair[0].from_ns < pair[0].to_ns);
         }
     }
+}
+
+#[tokio::test]
+async fn a_controller_that_does_not_listen_holds_nothing_up_and_misses_nothing() {
+    let address = own_address();
+    let (mut sender, mut receiver) = (Agent::new().await, Agent::new().await);
+    let often = Duration::from_millis(5);
+    let job = ReceiveJob { num_conn: 16, sample: often, reading: often, ..receive_job(address) };
+    let mut received = receiver.client.receive(job).await.unwrap();
+    let port = received.port().await;
+    let duration = Duration::from_secs(2);
+    let job = SendJob { num_conn: 16, duration, ..send_job(address, port) };
+    let id = job.job;
+    let mut sent = sender.client.send(job).await.unwrap();
+    sent.connected().await;
+    assert!(sender.client.go(id).await);
+    // More than fits between the two is told meanwhile, and nobody takes it.
+    let sent = sent.rest().await;
+    assert!(sent.end.streams.iter().all(|stream| stream.drained));
+
+    let received = received.rest().await;
+    assert!(received.readings.len() > 1000, "{}", received.readings.len());
+    assert_eq!(received.bytes(), sent.bytes());
+    assert_eq!(received.sampled_bytes().iter().sum::<u64>(), sent.bytes());
+    assert!(received.samples.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
 }
 
 #[tokio::test]
@@ -92,7 +127,7 @@ async fn a_message_may_be_larger_or_smaller_than_the_payload_is_long() {
 #[tokio::test]
 async fn a_default_run_leaves_the_buffers_to_the_system() {
     let address = own_address();
-    let send = SendJob { duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (_, received) = run_test(receive_job(address), send).await;
     let rmem = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
     let default: u64 = rmem.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
@@ -104,7 +139,7 @@ async fn a_socket_buffer_is_set_at_both_ends_and_read_back() {
     let address = own_address();
     let socket = SocketRequest { socket_buffer_bytes: Some(100_000), ..SocketRequest::default() };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [sent, received] {
         let start = &told.connected.unwrap().streams[0];
@@ -123,7 +158,7 @@ async fn congestion_control_and_segment_size_are_as_asked_for() {
         ..SocketRequest::default()
     };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(100), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [&sent, &received] {
         assert_eq!(told.connected.as_ref().unwrap().streams[0].congestion_control, "reno");

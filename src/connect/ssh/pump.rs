@@ -18,6 +18,9 @@ use crate::connect::process::{EndReporter, Exit, Farewell, StderrTail};
 const BUFFER_BYTES: usize = 128 * 1024;
 /// The largest data packet of an SSH channel here.
 const CHUNK_BYTES: usize = 32 * 1024;
+/// Until bytes that are queued but cannot be had yet, as while keys are exchanged, are asked for
+/// again.
+const QUEUED_PAUSE: Duration = Duration::from_millis(5);
 /// For a program to end by itself once nobody reads or feeds it any more.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -85,22 +88,36 @@ impl<'a> Pump<'a> {
     }
 
     fn carry(&mut self) -> io::Result<Carried> {
+        let mut is_second_look = false;
         loop {
             let mut progress = self.take_from_local()?;
-            progress |= self.send_to_remote()?;
             progress |= self.receive_stdout()?;
             progress |= self.receive_stderr()?;
             progress |= self.give_to_local();
+            // Last, because each of these calls takes packets of every kind off the socket: a
+            // window that another call has opened, or a re-keying that it has finished, would not
+            // be seen before the next packet.
+            progress |= self.send_to_remote()?;
             if self.channel.eof() && (self.to_local.is_empty() || self.is_local_gone) {
                 return Ok(Carried::ProgramEnded);
             }
             if self.is_over() {
                 return Ok(Carried::CutOff);
             }
-            if !progress {
-                self.wait();
+            let is_queued = self.is_stdout_queued();
+            if progress || (is_queued && !is_second_look) {
+                is_second_look = !progress;
+                continue;
             }
+            self.wait(is_queued.then_some(QUEUED_PAUSE));
+            is_second_look = false;
         }
+    }
+
+    /// True when bytes for the controller were taken off the socket by a call that did not want
+    /// them; the socket would not become readable for their sake.
+    fn is_stdout_queued(&self) -> bool {
+        self.to_local.len() < BUFFER_BYTES && 0 < self.channel.read_window().available
     }
 
     /// Controller to buffer.
@@ -219,7 +236,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Waits for the node, the controller, or the bell.
-    fn wait(&mut self) {
+    fn wait(&mut self, at_most: Option<Duration>) {
         let mut tcp = PollFlags::POLLIN | self.link.interest();
         if self.is_local_read && !self.is_eof_sent && self.to_remote.is_empty() {
             tcp |= PollFlags::POLLOUT;
@@ -227,7 +244,8 @@ impl<'a> Pump<'a> {
         let mut local = PollFlags::empty();
         local.set(PollFlags::POLLIN, !self.is_local_read && self.to_remote.len() < BUFFER_BYTES);
         local.set(PollFlags::POLLOUT, !self.to_local.is_empty());
-        let left = self.give_up_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let until_given_up = self.give_up_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = at_most.into_iter().chain(until_given_up).min();
         let mut fds = vec![
             PollFd::new(self.link.bell.fd(), PollFlags::POLLIN),
             PollFd::new(self.link.tcp.as_fd(), tcp),

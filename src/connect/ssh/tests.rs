@@ -313,11 +313,35 @@ async fn eight_mebibytes_come_back_whole_while_keys_are_exchanged_anew() {
         writing
     });
     let mut received = Vec::new();
-    tokio::time::timeout(LONG, reading.read_to_end(&mut received)).await.unwrap().unwrap();
+    tokio::time::timeout(5 * LONG, reading.read_to_end(&mut received)).await.unwrap().unwrap();
     assert!(received == expected, "{} of {} bytes", received.len(), expected.len());
     drop(feed.await.unwrap());
     let mut end = process.end;
     assert_eq!(end.wait().await, Exit::Status(0));
+}
+
+/// A call for one kind of packet takes all kinds off the socket; nothing else comes that would wake
+/// a thread that overlooks them. Many threads on few processors make such moments long.
+#[tokio::test]
+async fn an_answer_is_not_overlooked_while_many_sessions_compete() {
+    let Some(sshd) = Throwaway::start(&Options::default()) else { return };
+    let mut sessions = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let access = sshd.ssh_access();
+        sessions.spawn(async move {
+            let mut connection = connect(access).await.unwrap();
+            let mut process = connection.start("exec cat").await.unwrap();
+            for round in 0..600 {
+                process.stream.write_all(b"ping\n").await.unwrap();
+                let mut answer = [0; 5];
+                let echo = process.stream.read_exact(&mut answer);
+                let echo = tokio::time::timeout(Duration::from_secs(20), echo).await;
+                echo.unwrap_or_else(|_| panic!("overlooked in round {round}")).unwrap();
+            }
+            assert_eq!(process.close(LONG).await, Exit::Status(0));
+        });
+    }
+    sessions.join_all().await;
 }
 
 #[tokio::test]
@@ -361,6 +385,23 @@ async fn a_program_that_ignores_end_of_file_is_cut_off() {
     let mut connection = connect(sshd.ssh_access()).await.unwrap();
     let process = connection.start("sleep 600").await.unwrap();
     assert_eq!(process.close(Duration::from_millis(100)).await, Exit::CutOff);
+}
+
+#[tokio::test]
+async fn a_frozen_node_does_not_hold_up_the_farewell() {
+    let Some(mut sshd) = Throwaway::start(&Options::default()) else { return };
+    let short = Duration::from_millis(100);
+    let deadlines = Deadlines { close: short, ..Deadlines::default() };
+    let mut connection = open("db1", &sshd.access(), &deadlines).await.unwrap();
+    let mut process = connection.start("echo up; exec cat").await.unwrap();
+    process.stream.read_exact(&mut [0; 3]).await.unwrap();
+    sshd.tell("kill -STOP -1");
+    let farewell = async {
+        let exit = process.close(short).await;
+        connection.close().await;
+        exit
+    };
+    assert_eq!(tokio::time::timeout(LONG, farewell).await.unwrap(), Exit::CutOff);
 }
 
 #[tokio::test]

@@ -69,7 +69,8 @@ fn rates_over_time(
         .filter(|row| row.direction == direction && row.subject.starts_with("thread "))
         .map(|row| {
             let thread = row.subject.split(',').next().unwrap_or_default().to_owned();
-            (format!("need of {thread}"), row.need_bytes_per_second)
+            let need = format::network_rate(Some(row.need_bytes_per_second), None);
+            (format!("need of {thread}: {need}"), row.need_bytes_per_second)
         })
         .collect();
     let highest = lines.iter().flat_map(|line| &line.1).map(|point| point.1).fold(0.0, f64::max);

@@ -1,5 +1,9 @@
 //! The lab for people: brings it up until Ctrl-C, or checks the emulator.
-#![expect(clippy::print_stdout, reason = "talks to the person who started it")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "talks to the person who started it"
+)]
 
 use std::{
     io::{self, Read},
@@ -101,7 +105,7 @@ fn main() -> ExitCode {
     match run(&Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            println!("error: {error:#}");
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,11 @@
 //! What a machine needs for a lab.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread};
 
-use nix::unistd::Uid;
+use nix::{
+    sched::{CloneFlags, unshare},
+    unistd::Uid,
+};
 
 /// The programs that a lab runs, with the package that usually has them.
 const PROGRAMS: [(&str, &str); 8] = [
@@ -31,7 +34,16 @@ pub fn why_unavailable() -> Option<String> {
     if !file_systems.split_ascii_whitespace().any(|name| name == "overlay") {
         return Some("needs the overlay file system (`modprobe overlay`)".to_owned());
     }
+    if !may_unshare() {
+        return Some("needs CAP_SYS_ADMIN, to make namespaces".to_owned());
+    }
     None
+}
+
+/// Root in a container often may not. Tried on a thread, which takes the namespaces with it.
+fn may_unshare() -> bool {
+    let kinds = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    thread::spawn(move || unshare(kinds).is_ok()).join().unwrap_or(false)
 }
 
 fn is_installed(program: &str) -> bool {

@@ -15,7 +15,7 @@ use super::stopped;
 use crate::jobs::cancel::CancelFlag;
 
 /// For a connection to show its token.
-const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+pub const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Strangers that may be listened to at once; beyond it, the one that has been silent longest goes.
 const STRANGERS_MAX: usize = 64;
@@ -29,6 +29,9 @@ pub struct Invitation {
     pub token: Token,
     pub expected_peer: Option<IpAddr>,
     pub num_conn: u32,
+    /// For one connection to show its token.
+    pub hello_deadline: Duration,
+    /// For all of them to have come.
     pub deadline: Instant,
 }
 
@@ -161,7 +164,7 @@ impl Door {
     fn listen_to_guests(&mut self) {
         for mut guest in std::mem::take(&mut self.waiting) {
             match guest.listen() {
-                Progress::Waits if guest.since.elapsed() < HELLO_DEADLINE => {
+                Progress::Waits if guest.since.elapsed() < self.invitation.hello_deadline => {
                     self.waiting.push(guest);
                 }
                 Progress::Said => self.seat(guest),
@@ -219,5 +222,90 @@ impl Guest {
     fn welcome(&self) -> io::Result<()> {
         self.socket.set_nonblocking(false)?;
         (&self.socket).write_all(&[ACCEPTED])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{self, JoinHandle};
+
+    use super::super::hello::hello;
+    use super::*;
+
+    const TOKEN: Token = Token([9; 16]);
+
+    /// A door for two connections, which gives up after a minute.
+    fn open() -> (std::net::SocketAddr, CancelFlag, JoinHandle<Result<Admitted, NotAdmitted>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (address, cancel) = (listener.local_addr().unwrap(), CancelFlag::new());
+        let invitation = Invitation {
+            token: TOKEN,
+            expected_peer: None,
+            num_conn: 2,
+            hello_deadline: Duration::from_millis(300),
+            deadline: Instant::now() + Duration::from_secs(60),
+        };
+        let flag = cancel.clone();
+        (address, cancel, thread::spawn(move || admit(listener, invitation, &flag)))
+    }
+
+    fn come(address: std::net::SocketAddr, stream: u16) -> TcpStream {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(&hello(TOKEN, stream)).unwrap();
+        socket
+    }
+
+    /// Whether the door took it.
+    fn is_welcome(socket: &mut TcpStream) -> bool {
+        matches!(socket.read(&mut [0; 2]), Ok(1))
+    }
+
+    #[test]
+    fn who_says_nothing_is_closed_and_delays_nobody() {
+        let (address, _, door) = open();
+        let mut silent = TcpStream::connect(address).unwrap();
+        let mut first = come(address, 0);
+        assert!(is_welcome(&mut first));
+        assert!(!is_welcome(&mut silent));
+        assert!(is_welcome(&mut come(address, 1)));
+        assert_eq!(door.join().unwrap().unwrap().strangers, 1);
+    }
+
+    #[test]
+    fn a_flood_of_silent_strangers_does_not_close_the_door() {
+        let (address, _, door) = open();
+        let flood: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (mut first, mut second) = (come(address, 0), come(address, 1));
+        assert!(is_welcome(&mut first) && is_welcome(&mut second));
+        let admitted = door.join().unwrap().unwrap();
+        assert!(admitted.strangers > 0 && admitted.strangers <= 200, "{}", admitted.strangers);
+        drop(flood);
+    }
+
+    #[test]
+    fn each_stream_has_one_seat() {
+        let (address, cancel, door) = open();
+        let mut first = come(address, 0);
+        assert!(is_welcome(&mut first));
+        assert!(!is_welcome(&mut come(address, 0)), "taken");
+        assert!(!is_welcome(&mut come(address, 2)), "there are two");
+        cancel.set();
+        let none = door.join().unwrap().unwrap_err();
+        assert_eq!((none.stopped.cause, none.strangers), (StopCause::Cancelled, 2));
+    }
+
+    #[test]
+    fn a_hello_may_come_in_pieces() {
+        let (address, _, door) = open();
+        let mut slow = TcpStream::connect(address).unwrap();
+        for byte in hello(TOKEN, 1) {
+            slow.write_all(&[byte]).unwrap();
+        }
+        assert!(is_welcome(&mut slow));
+        assert!(is_welcome(&mut come(address, 0)));
+        // In the order of the streams, not of their coming.
+        let admitted = door.join().unwrap().unwrap();
+        assert_eq!(admitted.connections[1].peer_addr().unwrap(), slow.local_addr().unwrap());
     }
 }

@@ -12,7 +12,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::{ACCEPTED, hello};
 use super::socket::{self, SocketError};
-use super::stopped;
+use super::writer::SEND_TIMEOUT;
+use super::{after, stopped};
 use crate::chain;
 use crate::jobs::cancel::CancelFlag;
 
@@ -23,7 +24,7 @@ const ATTENTION: Duration = Duration::from_millis(50);
 pub fn connect(job: &SendJob, cancel: &CancelFlag) -> Result<Vec<TcpStream>, Stopped> {
     let target = SocketAddr::new(job.address, job.port);
     let fault = |trouble: Trouble| trouble.stopped(job, target);
-    let deadline = Instant::now() + job.connect_deadline;
+    let deadline = after(Instant::now(), job.connect_deadline);
     let mut calls = (0..job.num_conn)
         .map(|stream| Call::start(job, stream as u16, target))
         .collect::<Result<Vec<_>, _>>()
@@ -45,6 +46,7 @@ pub fn connect(job: &SendJob, cancel: &CancelFlag) -> Result<Vec<TcpStream>, Sto
         .into_iter()
         .map(|call| {
             call.socket.set_nonblocking(false)?;
+            call.socket.set_write_timeout(Some(SEND_TIMEOUT))?;
             Ok(call.socket.into())
         })
         .collect::<io::Result<_>>()

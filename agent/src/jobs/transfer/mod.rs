@@ -11,6 +11,8 @@ mod accept;
 mod connect;
 mod socket;
 mod stream;
+mod writer;
+mod allowance;
 mod watch;
 mod stalled;
 mod sampler;
@@ -22,8 +24,18 @@ mod payload;
 pub use receive::receive;
 pub use send::send;
 
+use std::time::{Duration, Instant};
+
 use redoline_proto::transfer::{StopCause, Stopped};
 
 fn stopped(cause: StopCause, text: impl Into<String>) -> Stopped {
     Stopped { cause, text: text.into() }
+}
+
+/// No test is longer, and no clock reaches further than it has to.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// `start` and `time` together, whatever a request says.
+fn after(start: Instant, time: Duration) -> Instant {
+    start + time.min(LONGEST)
 }

@@ -12,13 +12,14 @@ use redoline_proto::transfer::{
 };
 use redoline_proto::units::Bytes;
 
-use super::accept::{Invitation, admit};
+use super::accept::{HELLO_DEADLINE, Invitation, admit};
 use super::listen::{ListenError, listen};
 use super::outlet::Outlet;
+use super::sampler::Sampler;
 use super::socket::{LastWords, describe};
-use super::stopped;
 use super::stream::{Course, Finish, Stream};
 use super::watch::{Outcome, Watch};
+use super::{after, stopped};
 use crate::chain;
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
@@ -54,7 +55,8 @@ fn run(
         token: job.token,
         expected_peer: job.expected_peer,
         num_conn: job.num_conn,
-        deadline: Instant::now() + job.deadline,
+        hello_deadline: HELLO_DEADLINE,
+        deadline: after(Instant::now(), job.deadline),
     };
     let admitted = admit(listener, invitation, &control.cancel);
     *strangers = admitted.as_ref().map_or_else(|none| none.strangers, |all| all.strangers);
@@ -65,18 +67,20 @@ fn run(
         numbered.map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
     outlet.tell(TransferEvent::Connected(connected(&streams)?));
     let halt = CancelFlag::new();
+    let sampler = Sampler::new(&streams);
     let finishes = start_threads(&streams, &halt)
         .inspect_err(|_| streams.iter().for_each(|stream| stream.stop_receiving()))?;
     let watch = Watch {
         streams: &streams,
         finishes,
+        sampler,
         control,
         halt: &halt,
         outlet,
         sample: job.sample,
         reading: job.reading,
         guard: job.guard,
-        deadline: admitted.first_at + job.deadline,
+        deadline: after(admitted.first_at, job.deadline),
         break_off: Stream::stop_receiving,
         stalled: None,
     };

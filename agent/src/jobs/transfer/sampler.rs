@@ -72,7 +72,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// The last sample, and everything that is still kept.
-    pub fn finish(mut self, outlet: &Outlet) {
+    pub fn finish(&mut self, outlet: &Outlet) {
         self.sample();
         while let Some(chunk) = self.next_chunk() {
             outlet.tell(TransferEvent::Batch(chunk));

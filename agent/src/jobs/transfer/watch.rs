@@ -31,6 +31,8 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 pub struct Watch<'a> {
     pub streams: &'a [Arc<Stream>],
     pub finishes: Receiver<Finish>,
+    /// Made before the first byte moved.
+    pub sampler: Sampler<'a>,
     pub control: &'a JobControl,
     /// Set here; ends the threads of the streams.
     pub halt: &'a CancelFlag,
@@ -64,7 +66,6 @@ impl Watch<'_> {
     /// Returns when all streams have ended, or a moment after they were told to.
     pub fn run(mut self) -> Outcome {
         let mut finished: Vec<Option<Finish>> = self.streams.iter().map(|_| None).collect();
-        let mut sampler = Sampler::new(self.streams);
         let mut watchman = Watchman::new(self.guard);
         let mut rounds = Rounds::new(&self);
         let mut meter = Meter::start();
@@ -80,31 +81,28 @@ impl Watch<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = Instant::now();
+            let second = rounds.second.is_due(now);
             match &stop {
-                Some((_, at)) if now > *at + LAST_WAIT => break,
+                Some((_, since)) if now > *since + LAST_WAIT => break,
                 Some(_) => {}
                 None => {
-                    let look = rounds.second.is_due(now);
-                    stop = self
-                        .reason_to_stop(&finished, look.then_some(&mut watchman), now)
-                        .map(|stopped| (self.halt_all(stopped), now));
-                    if look {
-                        sampler.ship(self.outlet);
-                    }
+                    let look = second.then_some(&mut watchman);
+                    let reason = self.reason_to_stop(&finished, look, now);
+                    stop = reason.map(|stopped| (self.halt_all(stopped), now));
                 }
             }
             if rounds.sample.is_due(now) {
-                let idle = sampler.bytes() == 0;
-                sampler.sample();
-                if idle && sampler.bytes() > 0 {
-                    meter = Meter::start();
-                }
+                self.sampler.sample();
+                meter.start_with_first_byte(self.sampler.bytes());
             }
             if rounds.reading.is_due(now) {
-                sampler.read();
+                self.sampler.read();
+            }
+            if second {
+                self.sampler.ship(self.outlet);
             }
         }
-        sampler.finish(self.outlet);
+        self.sampler.finish(self.outlet);
         self.outcome(finished, &meter, stop.map(|(stopped, _)| stopped))
     }
 
@@ -199,11 +197,19 @@ impl Round {
 struct Meter {
     began_ns: i64,
     ticks: Option<CpuTicks>,
+    flowing: bool,
 }
 
 impl Meter {
     fn start() -> Self {
-        Self { began_ns: monotonic_ns(), ticks: CpuTicks::now() }
+        Self { began_ns: monotonic_ns(), ticks: CpuTicks::now(), flowing: false }
+    }
+
+    /// Before it, the host only waited.
+    fn start_with_first_byte(&mut self, bytes: u64) {
+        if !self.flowing && bytes > 0 {
+            *self = Self { flowing: true, ..Self::start() };
+        }
     }
 
     fn cpu_use(&self, threads: &[Duration]) -> CpuUse {

@@ -4,7 +4,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::scale::Axis;
-use super::{Area, Drawn, Entry, FONT_SIZE, GREY, MESH, colour, drawn, short, text_style};
+use super::{
+    Area, Drawn, Entry, FONT_SIZE, GREY, MESH, colour, drawn, relative, short, text_style,
+};
 use crate::report::format;
 
 /// A chart of bars; `y` starts at zero.
@@ -67,38 +69,56 @@ impl BarChart {
             .x_label_formatter(&|x| self.label_at(*x))
             .y_label_formatter(&|y| format::number(Some(*y)))
             .draw()?;
-        let width = GROUP_WIDTH / self.sets.len().max(1) as f64;
         for (index, set) in self.sets.iter().enumerate() {
             for (place, bar) in set.bars.iter().enumerate().take(self.labels.len()) {
-                let left =
-                    place as f64 + (1.0 - GROUP_WIDTH) / 2.0 + width * index as f64 + width * 0.04;
-                let right = left + width * 0.92;
+                let (left, right) = self.sides(place, index);
+                let at = |x: f64, y: f64| relative(area, chart.backend_coord(&(x, y)));
                 let middle = f64::midpoint(left, right);
                 let Some(bar) = drawable(*bar) else {
-                    let style = text_style(HPos::Center).color(&GREY);
-                    let style = style.pos(Pos::new(HPos::Center, VPos::Bottom));
-                    let text = Text::new("no value", (middle, 0.0), style);
-                    chart.draw_series(std::iter::once(text))?;
+                    draw_absence(area, at(middle, 0.0))?;
                     continue;
                 };
-                let corners = [(left, 0.0), (right, bar.y)];
-                chart.draw_series(std::iter::once(Rectangle::new(
-                    corners,
-                    colour(index).filled(),
-                )))?;
+                let corners = [at(left, bar.y), at(right, 0.0)];
+                area.draw(&Rectangle::new(corners, colour(index).filled()))?;
                 if let Some(half) = bar.half_width {
-                    let (low, high) = ((bar.y - half).max(0.0), bar.y + half);
-                    let error = ErrorBar::new_vertical(middle, low, bar.y, high, BLACK, 10);
-                    chart.draw_series(std::iter::once(error))?;
+                    let low = at(middle, (bar.y - half).max(0.0));
+                    draw_interval(area, low, at(middle, bar.y + half))?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Left and right end of a bar; a single one does not fill the space of its label.
+    fn sides(&self, place: usize, set: usize) -> (f64, f64) {
+        let sets = self.sets.len().max(2) as f64;
+        let width = GROUP_WIDTH / sets;
+        let used = width * self.sets.len() as f64;
+        let left = place as f64 + (1.0 - used) / 2.0 + width * set as f64;
+        (left + width * 0.04, left + width * 0.96)
+    }
+
     fn label_at(&self, x: f64) -> String {
         self.labels.get(x.floor() as usize).map(|label| short(label)).unwrap_or_default()
     }
+}
+
+fn draw_absence(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
+    let style = text_style(HPos::Center).color(&GREY).pos(Pos::new(HPos::Center, VPos::Bottom));
+    area.draw(&Text::new("no value", (x, y - 4), style))
+}
+
+/// A line between the ends of the interval, with caps.
+fn draw_interval(area: &Area<'_>, low: (i32, i32), high: (i32, i32)) -> Drawn {
+    let style = BLACK.stroke_width(2);
+    for line in [
+        [low, high],
+        [(low.0 - 5, low.1), (low.0 + 5, low.1)],
+        [(high.0 - 5, high.1), (high.0 + 5, high.1)],
+    ] {
+        area.draw(&PathElement::new(line, style))?;
+    }
+    Ok(())
 }
 
 fn drawable(bar: Option<Bar>) -> Option<Bar> {

@@ -1,10 +1,12 @@
 //! Lines with markers and error bars: ladders, rates over time, storage against slots.
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::scale::{Axis, thinned};
 use super::{
-    Area, Drawn, Entry, FONT_SIZE, GREY, MESH, XScale, colour, draw_marker, draw_ring, drawn, short,
+    Area, Drawn, Entry, FONT_SIZE, GREY, MESH, XScale, colour, draw_marker, draw_ring, drawn,
+    relative, short, text_style,
 };
 use crate::report::format;
 
@@ -58,7 +60,7 @@ impl LineChart {
         }
         let levels: Vec<&(String, f64)> =
             self.levels.iter().filter(|level| level.1.is_finite() && level.1 >= 0.0).collect();
-        let legend = self.legend(&lines, &levels);
+        let legend = self.legend(&lines);
         drawn(id, title, &legend, |area| self.draw(area, &lines, &levels))
     }
 
@@ -75,7 +77,7 @@ impl LineChart {
         dots
     }
 
-    fn legend(&self, lines: &[(usize, &Line, Vec<Dot>)], levels: &[&(String, f64)]) -> Vec<Entry> {
+    fn legend(&self, lines: &[(usize, &Line, Vec<Dot>)]) -> Vec<Entry> {
         let marked = self.markers == Markers::Each;
         let mut legend: Vec<Entry> = lines
             .iter()
@@ -84,7 +86,6 @@ impl LineChart {
         if lines.iter().any(|(_, _, dots)| dots.iter().any(|dot| dot.recommended)) {
             legend.push(Entry::Recommended);
         }
-        legend.extend(levels.iter().map(|level| Entry::Level { name: short(&level.0) }));
         legend
     }
 
@@ -122,6 +123,12 @@ impl LineChart {
         for level in levels {
             let ends = ends.map(|x| (x, level.1));
             chart.draw_series(DashedLineSeries::new(ends, 6, 4, GREY.stroke_width(2)))?;
+            // On the side of the level where fewer of the points are.
+            let above = dots().filter(|dot| dot.y > level.1).count() * 2 > dots().count();
+            let (vertical, shift) = if above { (VPos::Top, 3) } else { (VPos::Bottom, -3) };
+            let style = text_style(HPos::Right).pos(Pos::new(HPos::Right, vertical));
+            let (x, y) = relative(area, chart.backend_coord(&ends[1]));
+            area.draw(&Text::new(short(&level.0), (x - 6, y + shift), style))?;
         }
         for (index, _, dots) in lines {
             let style = colour(*index).stroke_width(2);
@@ -160,10 +167,4 @@ fn error_bar(dot: &Dot, index: usize) -> Option<Bars> {
     let half_width = dot.half_width?;
     let low = (dot.y - half_width).max(0.0);
     Some(ErrorBar::new_vertical(dot.x, low, dot.y, dot.y + half_width, colour(index), 8))
-}
-
-/// `backend_coord` counts from the corner of the whole picture.
-fn relative(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
-    let (left, top) = area.get_base_pixel();
-    (x - left, y - top)
 }

@@ -77,14 +77,13 @@ fn accessible(svg: &str, id: &str, title: &str) -> String {
 enum Entry {
     Line { name: String, index: usize, marked: bool },
     Bar { name: String, index: usize },
-    Level { name: String },
     Recommended,
 }
 
 impl Entry {
     fn name(&self) -> &str {
         match self {
-            Self::Line { name, .. } | Self::Bar { name, .. } | Self::Level { name } => name,
+            Self::Line { name, .. } | Self::Bar { name, .. } => name,
             Self::Recommended => "recommended",
         }
     }
@@ -139,13 +138,6 @@ fn draw_entry(area: &Area<'_>, entry: &Entry, x: i32, y: i32) -> Drawn {
             let corners = [(x + 6, y - 6), (x + 20, y + 6)];
             area.draw(&Rectangle::new(corners, colour(*index).filled()))
         }
-        Entry::Level { .. } => {
-            for start in [x, x + 10, x + 20] {
-                let dash = vec![(start, y), (start + 6, y)];
-                area.draw(&PathElement::new(dash, GREY.stroke_width(2)))?;
-            }
-            Ok(())
-        }
         Entry::Recommended => draw_ring(area, middle),
     }
 }
@@ -172,6 +164,12 @@ fn text_style(horizontal: HPos) -> TextStyle<'static> {
         .into_font()
         .color(&RGBColor(40, 46, 56))
         .pos(Pos::new(horizontal, VPos::Center))
+}
+
+/// `backend_coord` counts from the corner of the whole picture.
+fn relative(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
+    let (left, top) = area.get_base_pixel();
+    (x - left, y - top)
 }
 
 /// A name that cannot push others out of the picture.

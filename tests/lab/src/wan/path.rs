@@ -213,6 +213,10 @@ mod tests {
         arrivals
     }
 
+    fn times(arrivals: Vec<(u8, u64)>) -> Vec<u64> {
+        arrivals.into_iter().map(|(_, ms)| ms).collect()
+    }
+
     #[test]
     fn without_limits_a_packet_is_only_delayed() {
         assert_eq!(travel(spec(), &[1, 2]), [(1, 5), (2, 5)]);
@@ -235,6 +239,14 @@ mod tests {
         let spec =
             PathSpec { flow: Some(limit(12_000_000)), link: Some(limit(6_000_000)), ..spec() };
         assert_eq!(travel(spec, &[1, 1, 2]), [(1, 8), (2, 10), (1, 12)]);
+    }
+
+    #[test]
+    fn credit_is_spent_at_the_peak_rate_and_then_the_link_s_own_holds() {
+        let link = Limit { credit_bytes: 3000, ..limit(12_000_000) };
+        let spec = PathSpec { link: Some(link), peak_bps: Some(24_000_000), ..spec() };
+        // Half a millisecond apart, then a whole one.
+        assert_eq!(times(travel(spec, &[1; 6])), [5, 6, 6, 7, 8, 9]);
     }
 
     #[test]

@@ -51,6 +51,13 @@ struct Control {
 /// Packets read or written before the other side has its turn.
 const BATCH: usize = 64;
 
+/// In a stream of packets, some are moved together, as network cards do: to set a timer for each
+/// would cost more than to move it.
+const COALESCE: Duration = Duration::from_micros(100);
+
+/// Packets closer together than this are a stream.
+const BUSY_NS: u64 = 300_000;
+
 /// The largest IP packet.
 const PACKET_BYTES_MAX: usize = 65_535;
 
@@ -123,6 +130,7 @@ fn relay(from: &Tun, to: &Tun, control: &Control) {
     let mut path = Path::new(control.spec(), 0x9e37_79b9_7f4a_7c15);
     let mut generation = control.generation.load(Ordering::Acquire);
     let mut wake_up = WakeUp::default();
+    let mut moved_ns = 0;
     let mut buffer = vec![0; PACKET_BYTES_MAX];
     while !control.stopped.load(Ordering::Acquire) {
         let latest = control.generation.load(Ordering::Acquire);
@@ -133,7 +141,16 @@ fn relay(from: &Tun, to: &Tun, control: &Control) {
         let read = read_batch(from, &mut path, &mut buffer, &now_ns);
         path.advance(now_ns());
         let written = write_batch(to, &mut path, &|| now_ns() + wake_up.lead_ns());
-        if read < BATCH && written < BATCH {
+        if read == BATCH || written == BATCH {
+            continue;
+        }
+        let is_busy = now_ns() < moved_ns + BUSY_NS;
+        if read + written > 0 {
+            moved_ns = now_ns();
+        }
+        if read + written > 0 && is_busy {
+            thread::sleep(COALESCE);
+        } else {
             let target_ns = path.next_ns().map(|at_ns| at_ns.saturating_sub(wake_up.lead_ns()));
             let timeout_ns = target_ns.map(|at_ns| at_ns.saturating_sub(now_ns()));
             let woken = wait(from, control, timeout_ns);

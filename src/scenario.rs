@@ -1,0 +1,203 @@
+//! Test data: runs made from the description of a path, as a network engineer would write it.
+//!
+//! The files are in `tests/data/scenarios/`. The model is simple on purpose: a flow gets the least
+//! of its own limit, its window over the round trip, what losses leave, and its part of the link.
+
+mod path;
+mod run;
+mod storage;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::record::event::Moment;
+use crate::record::run::RunRecord;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    pub scenario: String,
+    /// All nodes are this machine.
+    #[serde(default)]
+    pub demo: bool,
+    #[serde(default = "one")]
+    pub pairs: usize,
+    pub network: Network,
+    /// What differs from standby to primary.
+    #[serde(default)]
+    pub back: Option<Network>,
+    #[serde(default)]
+    pub hosts: Hosts,
+    pub declared: Option<String>,
+    pub need: Option<NeedText>,
+    pub limit: Option<String>,
+    pub steps: Vec<String>,
+    pub storage: Option<StorageText>,
+    /// `after step 3`: the number of steps that were finished.
+    pub interrupted_after: Option<usize>,
+    /// A node that is lost when this step begins (from 1).
+    pub lost: Option<Lost>,
+    /// What the agent could not remove from a node.
+    #[serde(default)]
+    pub left_behind: BTreeMap<String, String>,
+    /// Seconds that a node's clock is ahead.
+    #[serde(default)]
+    pub clock_ahead: BTreeMap<String, f64>,
+    pub expect: Expectation,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A direction of the path between the clusters. Rates are of IP packets of 1500 bytes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    pub rtt: Option<String>,
+    pub link: Option<String>,
+    pub per_flow: Option<String>,
+    /// How long a packet waits where the rate is held.
+    pub queue: Option<String>,
+    /// Random loss.
+    pub loss: Option<String>,
+    /// Of the rate, between samples.
+    pub noise: Option<String>,
+    /// What the second pair gets of the first one's single stream.
+    pub second_pair: Option<String>,
+    /// How much more one stream gets with an MTU of 9000.
+    pub jumbo_gain: Option<String>,
+    /// The rate falls to this share of itself after two thirds of a test.
+    pub falls_to: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hosts {
+    /// Third value of net.ipv4.tcp_wmem on the primary's nodes and on the standby's.
+    pub send_buffer_max: Option<String>,
+    /// Third value of net.ipv4.tcp_rmem.
+    pub receive_buffer_max: Option<String>,
+    /// net.core.wmem_max and rmem_max.
+    pub fixed_buffer_max: Option<String>,
+    /// What a sender's thread can send with a whole core.
+    pub cpu_rate: Option<String>,
+    pub congestion_control: Option<String>,
+    pub qdisc: Option<String>,
+    pub driver: Option<String>,
+    /// A kernel without the newer fields of TCP_INFO.
+    pub old_kernel: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NeedText {
+    pub threads: BTreeMap<u32, String>,
+    pub total: Option<String>,
+    pub headroom: Option<String>,
+    pub transport: crate::plan::need::Transport,
+    pub database_size: Option<String>,
+    pub instantiate_within: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageText {
+    pub primary: Disks,
+    pub standby: Disks,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disks {
+    pub highest: String,
+    /// Outstanding requests that reach it.
+    pub knee: u32,
+    /// Of half of the single block reads.
+    pub block_latency: String,
+    #[serde(default)]
+    pub from_device: Option<String>,
+    /// What the second node gets of the first one's rate.
+    #[serde(default)]
+    pub second_node: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lost {
+    pub node: String,
+    pub step: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// Ids that must be found.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// Ids that must not be.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// None at all but those in `findings`.
+    #[serde(default)]
+    pub nothing_else: bool,
+    #[serde(default)]
+    pub recommendations: Vec<String>,
+    pub verdict: String,
+    pub exit_code: u8,
+    /// Pieces of the verdict's sentence.
+    #[serde(default)]
+    pub says: Vec<String>,
+}
+
+impl Scenario {
+    /// By the name of its file, without `.yaml`.
+    pub fn named(name: &str) -> Self {
+        let path = format!("{}/tests/data/scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(&path);
+        serde_yaml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub fn names() -> Vec<String> {
+        let folder = format!("{}/tests/data/scenarios", env!("CARGO_MANIFEST_DIR"));
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|entry| {
+                Some(entry.unwrap().path().file_stem()?.to_string_lossy().into_owned())
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// What the executor would have told.
+    pub fn events(&self) -> Vec<Moment> {
+        run::Run::of(self).events()
+    }
+
+    pub fn record(&self) -> RunRecord {
+        RunRecord::fold(&self.events()).unwrap()
+    }
+}
+
+/// A quantity with its unit.
+fn quantity<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().unwrap_or_else(|error| panic!("`{text}`: {error}"))
+}
+
+fn optional<T: std::str::FromStr>(text: Option<&String>) -> Option<T>
+where
+    T::Err: std::fmt::Display,
+{
+    text.map(|text| quantity(text))
+}
+
+fn time(text: &str) -> std::time::Duration {
+    redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+mod tests;

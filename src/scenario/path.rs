@@ -1,0 +1,333 @@
+//! What a path does to a test: rates, round trips, and what the kernels would have counted.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use redoline_proto::handshake::ClockOffset;
+use redoline_proto::tcp_info::TcpInfo;
+use redoline_proto::transfer::{
+    Connected, CpuUse, Reading, Sample, StreamEnd, StreamStart, TransferEnd,
+};
+use redoline_proto::units::{Bytes, BytesPerSecond, Share};
+
+use super::{Hosts, Network, optional, quantity, time};
+use crate::record::measurement::EndRecord;
+
+/// Payload of an Ethernet packet of 1500 bytes with TCP timestamps.
+const PAYLOAD: f64 = 1448.0 / 1500.0;
+const MSS: u64 = 1448;
+const SAMPLE_NS: i64 = 250_000_000;
+/// Part of a send buffer that carries data; the rest is the kernel's own.
+const USABLE: f64 = 0.7;
+
+/// A direction of the path with the settings of its two ends.
+#[derive(Clone, Debug)]
+pub struct Path {
+    pub rtt_us: u64,
+    pub link: f64,
+    pub per_flow: f64,
+    pub queue_us: u64,
+    pub loss: f64,
+    pub noise: f64,
+    pub second_pair: f64,
+    pub jumbo_gain: f64,
+    pub falls_to: f64,
+    pub send_max: u64,
+    pub receive_max: u64,
+    pub core_max: u64,
+    pub cpu_rate: f64,
+    pub congestion_control: String,
+    pub old_kernel: bool,
+}
+
+/// One pair's part of a test.
+#[derive(Clone, Copy, Debug)]
+pub struct Test {
+    pub pair: usize,
+    /// Pairs that share the link meanwhile.
+    pub sharing: usize,
+    pub num_conn: u32,
+    pub buffer: Option<u64>,
+    pub mtu: Option<u32>,
+    pub rate_limit: Option<BytesPerSecond>,
+    pub seconds: i64,
+    pub start_ns: i64,
+    pub seed: u64,
+}
+
+/// What holds a flow.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    aggregate: f64,
+    /// A queue stands on the way.
+    queue: bool,
+    send_buffer_share: f64,
+    receive_window_share: f64,
+    send_buffer: u64,
+    receive_buffer: u64,
+    cpu_full: bool,
+}
+
+impl Path {
+    pub fn of(network: &Network, hosts: &Hosts) -> Self {
+        let rate = |text: Option<&String>| {
+            optional::<BytesPerSecond>(text).map_or(f64::INFINITY, |rate| rate.0)
+        };
+        let share =
+            |text: Option<&String>, or: f64| optional::<Share>(text).map_or(or, |share| share.0);
+        let bytes =
+            |text: Option<&String>, or: u64| optional::<Bytes>(text).map_or(or, |bytes| bytes.0);
+        let micros = |text: Option<&String>| text.map_or(0, |text| time(text).as_micros() as u64);
+        Self {
+            rtt_us: micros(network.rtt.as_ref()).max(20),
+            link: rate(network.link.as_ref()) * PAYLOAD,
+            per_flow: rate(network.per_flow.as_ref()) * PAYLOAD,
+            queue_us: micros(network.queue.as_ref()),
+            loss: share(network.loss.as_ref(), 0.0),
+            noise: share(network.noise.as_ref(), 0.01),
+            second_pair: share(network.second_pair.as_ref(), 1.0),
+            jumbo_gain: share(network.jumbo_gain.as_ref(), 0.0),
+            falls_to: share(network.falls_to.as_ref(), 1.0),
+            send_max: bytes(hosts.send_buffer_max.as_ref(), 4 << 20),
+            receive_max: bytes(hosts.receive_buffer_max.as_ref(), 6 << 20),
+            core_max: bytes(hosts.fixed_buffer_max.as_ref(), 212_992),
+            cpu_rate: rate(hosts.cpu_rate.as_ref()),
+            congestion_control: hosts
+                .congestion_control
+                .clone()
+                .unwrap_or_else(|| "cubic".to_owned()),
+            old_kernel: hosts.old_kernel,
+        }
+    }
+
+    fn held(&self, test: Test) -> Held {
+        let rtt = self.rtt_us as f64 / 1e6;
+        let fixed = test.buffer.map(|asked| 2 * asked.min(self.core_max));
+        let (send, receive) = (fixed.unwrap_or(self.send_max), fixed.unwrap_or(self.receive_max));
+        let by_send = send as f64 * USABLE / rtt;
+        let by_receive = receive as f64 / 2.0 / rtt;
+        let by_loss = match self.loss {
+            loss if loss > 0.0 => 1.22 * MSS as f64 / (rtt * loss.sqrt()),
+            _ => f64::INFINITY,
+        };
+        let own = self.per_flow * if test.pair == 0 { 1.0 } else { self.second_pair };
+        let jumbo = if test.mtu == Some(9000) { 1.0 + self.jumbo_gain } else { 1.0 };
+        let flow = own.min(by_send).min(by_receive).min(by_loss).min(self.cpu_rate) * jumbo;
+        let demand = flow * f64::from(test.num_conn);
+        let link = self.link / test.sharing as f64;
+        let limit = test.rate_limit.map_or(f64::INFINITY, |limit| limit.0);
+        let aggregate = demand.min(link).min(limit);
+        let network = aggregate < limit && (demand > link || flow >= own * 0.999);
+        let queue = network && self.queue_us > 0;
+        let window = !network && aggregate < limit && flow < by_loss.min(self.cpu_rate);
+        let cpu_full = flow >= self.cpu_rate * 0.999 && aggregate < link;
+        let wanted = 4 * (aggregate / f64::from(test.num_conn) * rtt) as u64 + 87_380;
+        Held {
+            aggregate,
+            queue,
+            // Auto-tuning on its way and a full queue count too: the trap for a naive verdict.
+            send_buffer_share: if window && by_send <= by_receive { 0.93 } else { 0.42 },
+            receive_window_share: if window && by_receive < by_send { 0.95 } else { 0.05 },
+            send_buffer: fixed.unwrap_or(if window { send } else { wanted.min(send) }),
+            receive_buffer: fixed.unwrap_or(if window { receive } else { wanted.min(receive) }),
+            cpu_full,
+        }
+    }
+
+    /// The sender's record and the receiver's.
+    pub fn transfer(
+        &self,
+        test: Test,
+        sender: ClockOffset,
+        receiver: ClockOffset,
+    ) -> (EndRecord, EndRecord) {
+        let held = self.held(test);
+        let samples = self.samples(test, held.aggregate, receiver.offset_ns);
+        let streams = test.num_conn as usize;
+        let mut received = vec![0; streams];
+        for sample in &samples {
+            for (total, bytes) in received.iter_mut().zip(&sample.stream_bytes) {
+                *total += bytes;
+            }
+        }
+        let span = (samples[0].from_ns, samples[samples.len() - 1].to_ns);
+        let readings = self.readings(test, &held, sender.offset_ns);
+        let end = |clock: ClockOffset| EndRecord {
+            clock: Some(clock),
+            connected: Some(self.connected(test, &held, clock)),
+            started_ns: Some(test.start_ns + clock.offset_ns),
+            ..EndRecord::default()
+        };
+        let ends = |extra: u64, receiving: bool| -> Vec<StreamEnd> {
+            received
+                .iter()
+                .enumerate()
+                .map(|(stream, bytes)| StreamEnd {
+                    stream: stream as u32,
+                    bytes: bytes + extra,
+                    first_byte_ns: receiving.then_some(span.0),
+                    last_byte_ns: receiving.then_some(span.1),
+                    tcp: if receiving {
+                        TcpInfo::default()
+                    } else {
+                        self.last(test, &held, *bytes)
+                    },
+                    send_buffer_bytes: held.send_buffer,
+                    receive_buffer_bytes: held.receive_buffer,
+                    drained: true,
+                })
+                .collect()
+        };
+        let done = |clock: ClockOffset, streams, cpu| TransferEnd {
+            streams,
+            cpu,
+            stopped: None,
+            strangers: 0,
+            at_ns: test.start_ns + test.seconds * 1_000_000_000 + clock.offset_ns,
+        };
+        let cpu = cpu(test, held.cpu_full);
+        (
+            EndRecord {
+                readings,
+                end: Some(done(sender, ends(0, false), cpu.clone())),
+                ..end(sender)
+            },
+            EndRecord {
+                samples,
+                end: Some(done(receiver, ends(0, true), self::cpu(test, false))),
+                ..end(receiver)
+            },
+        )
+    }
+
+    fn samples(&self, test: Test, aggregate: f64, ahead_ns: i64) -> Vec<Sample> {
+        let mut random = StdRng::seed_from_u64(test.seed);
+        let count = test.seconds * 1_000_000_000 / SAMPLE_NS;
+        let streams = test.num_conn as usize;
+        (0..count)
+            .map(|i| {
+                // Half a second of ramp.
+                let ramp = if i < 2 { 0.25 + 0.35 * i as f64 } else { 1.0 };
+                let level = if 3 * i > 2 * count { self.falls_to } else { 1.0 };
+                let noise = 1.0 + self.noise * 1.732 * (2.0 * random.random::<f64>() - 1.0);
+                let each =
+                    aggregate * ramp * level * noise * SAMPLE_NS as f64 / 1e9 / streams as f64;
+                let from_ns = test.start_ns + i * SAMPLE_NS + ahead_ns;
+                Sample {
+                    from_ns,
+                    to_ns: from_ns + SAMPLE_NS,
+                    stream_bytes: (0..streams)
+                        .map(|_| (each * (0.99 + 0.02 * random.random::<f64>())) as u64)
+                        .collect(),
+                }
+            })
+            .collect()
+    }
+
+    fn readings(&self, test: Test, held: &Held, ahead_ns: i64) -> Vec<Reading> {
+        (1..=test.seconds)
+            .flat_map(|second| (0..test.num_conn).map(move |stream| (second, stream)))
+            .map(|(second, stream)| Reading {
+                at_ns: test.start_ns + second * 1_000_000_000 + ahead_ns,
+                stream,
+                tcp: TcpInfo {
+                    rtt_us: Some(self.loaded_us(held)),
+                    min_rtt_us: (!self.old_kernel).then_some(self.rtt_us),
+                    snd_mss_bytes: Some(mss(test.mtu)),
+                    path_mtu_bytes: Some(u64::from(test.mtu.unwrap_or(1500))),
+                    snd_wnd_bytes: (!self.old_kernel).then_some(held.receive_buffer / 2),
+                    ..TcpInfo::default()
+                },
+            })
+            .collect()
+    }
+
+    fn loaded_us(&self, held: &Held) -> u64 {
+        let waiting = if held.queue { self.queue_us } else { self.rtt_us / 50 };
+        self.rtt_us + waiting
+    }
+
+    fn connected(&self, test: Test, held: &Held, clock: ClockOffset) -> Connected {
+        let streams = (0..test.num_conn)
+            .map(|stream| StreamStart {
+                stream,
+                local: format!("198.51.100.{}:{}", 11 + test.pair, 40_000 + stream),
+                remote: format!("203.0.113.{}:5555", 11 + test.pair),
+                congestion_control: self.congestion_control.clone(),
+                send_buffer_bytes: if test.buffer.is_some() { held.send_buffer } else { 16_384 },
+                receive_buffer_bytes: match test.buffer {
+                    Some(_) => held.receive_buffer,
+                    None => 131_072,
+                },
+                tcp: TcpInfo {
+                    rtt_us: Some(self.rtt_us + self.rtt_us / 100),
+                    // The SYN.
+                    bytes_acked: (!self.old_kernel).then_some(1),
+                    bytes_sent: (!self.old_kernel).then_some(0),
+                    bytes_retrans: (!self.old_kernel).then_some(0),
+                    busy_time_us: (!self.old_kernel).then_some(0),
+                    rwnd_limited_us: (!self.old_kernel).then_some(0),
+                    sndbuf_limited_us: (!self.old_kernel).then_some(0),
+                    ..TcpInfo::default()
+                },
+            })
+            .collect();
+        Connected { streams, at_ns: test.start_ns - 1_000_000 + clock.offset_ns }
+    }
+
+    /// The sender's reading before close.
+    fn last(&self, test: Test, held: &Held, bytes: u64) -> TcpInfo {
+        let busy = test.seconds as u64 * 1_000_000;
+        let share = |share: f64| (busy as f64 * share) as u64;
+        let loss = if self.loss > 0.0 {
+            self.loss
+        } else if held.queue {
+            0.000_1
+        } else {
+            0.0
+        };
+        let retransmitted = (bytes as f64 * loss) as u64;
+        let basic = TcpInfo {
+            rtt_us: Some(self.loaded_us(held)),
+            snd_mss_bytes: Some(mss(test.mtu)),
+            path_mtu_bytes: Some(u64::from(test.mtu.unwrap_or(1500))),
+            ..TcpInfo::default()
+        };
+        if self.old_kernel {
+            return basic;
+        }
+        TcpInfo {
+            min_rtt_us: Some(self.rtt_us),
+            bytes_acked: Some(bytes + 1),
+            bytes_sent: Some(bytes + retransmitted),
+            bytes_retrans: Some(retransmitted),
+            busy_time_us: Some(busy),
+            rwnd_limited_us: Some(share(held.receive_window_share)),
+            sndbuf_limited_us: Some(share(held.send_buffer_share)),
+            snd_wnd_bytes: Some(held.receive_buffer / 2),
+            ..basic
+        }
+    }
+}
+
+fn mss(mtu: Option<u32>) -> u64 {
+    mtu.map_or(MSS, |mtu| u64::from(mtu) - 52)
+}
+
+fn cpu(test: Test, full: bool) -> CpuUse {
+    let elapsed_us = test.seconds as u64 * 1_000_000;
+    let busiest_thread_us = if full { elapsed_us * 97 / 100 } else { elapsed_us / 10 };
+    CpuUse {
+        threads_us: busiest_thread_us + elapsed_us / 50,
+        busiest_thread_us,
+        elapsed_us,
+        host_cores: Some(if full { 1.3 } else { 0.4 }),
+        host_softirq_cores: Some(0.1),
+        host_steal_cores: Some(0.0),
+        busiest_core_share: Some(if full { 0.99 } else { 0.4 }),
+    }
+}
+
+/// Parses `16MiB` of a step's words.
+pub fn size(text: &str) -> u64 {
+    quantity::<Bytes>(text).0
+}

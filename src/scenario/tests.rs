@@ -1,0 +1,136 @@
+use std::collections::BTreeSet;
+
+use super::Scenario;
+use crate::advice::rules::RULES;
+use crate::report::build::build;
+use crate::report::model::{Answer, Report};
+
+fn answer(report: &Report) -> &'static str {
+    match report.verdict.answer {
+        Answer::Met => "met",
+        Answer::Conditional => "conditional",
+        Answer::NotMet => "not_met",
+        Answer::CannotTell => "cannot_tell",
+        Answer::NotTested => "not_tested",
+    }
+}
+
+/// What of a scenario's expectation does not hold.
+fn complaints(scenario: &Scenario, report: &Report) -> Vec<String> {
+    let expect = &scenario.expect;
+    let found: BTreeSet<&str> = report.findings.iter().map(|finding| &*finding.id).collect();
+    let advised: Vec<&str> = report.recommendations.iter().map(|one| &*one.id).collect();
+    let mut complaints = Vec::new();
+    for id in &expect.findings {
+        if !found.contains(id.as_str()) {
+            complaints.push(format!("`{id}` was not found"));
+        }
+    }
+    for id in &expect.absent {
+        if found.contains(id.as_str()) {
+            complaints.push(format!("`{id}` was found"));
+        }
+    }
+    for id in found.iter().filter(|_| expect.nothing_else) {
+        if !expect.findings.iter().any(|expected| expected == id) {
+            complaints.push(format!("`{id}` was found as well"));
+        }
+    }
+    for id in &expect.recommendations {
+        if !advised.contains(&id.as_str()) {
+            complaints.push(format!("`{id}` was not recommended, but {advised:?}"));
+        }
+    }
+    if answer(report) != expect.verdict {
+        complaints.push(format!("the verdict is {}", answer(report)));
+    }
+    if report.run.exit_code != expect.exit_code {
+        complaints.push(format!("the exit codes are {:?}", report.run.exit_codes));
+    }
+    for piece in &expect.says {
+        if !report.verdict.sentence.contains(piece) {
+            complaints.push(format!("the verdict does not say \"{piece}\""));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn every_scenario_leads_to_what_its_file_expects() {
+    let mut failed = Vec::new();
+    for name in Scenario::names() {
+        let scenario = Scenario::named(&name);
+        let report = build(&scenario.record());
+        let complaints = complaints(&scenario, &report);
+        if !complaints.is_empty() {
+            let sentences: Vec<String> = report
+                .findings
+                .iter()
+                .map(|finding| {
+                    format!("    {} ({}): {}", finding.id, finding.confidence, finding.sentence)
+                })
+                .collect();
+            failed.push(format!(
+                "{name}: {}\n  {}\n{}",
+                complaints.join("; "),
+                report.verdict.sentence,
+                sentences.join("\n")
+            ));
+        }
+    }
+    assert!(failed.is_empty(), "\n{}", failed.join("\n"));
+}
+
+#[test]
+fn every_rule_of_the_advice_fires_in_some_scenario() {
+    let advised: BTreeSet<String> = Scenario::names()
+        .iter()
+        .flat_map(|name| build(&Scenario::named(name).record()).recommendations)
+        .map(|one| one.id)
+        .collect();
+    for rule in RULES {
+        assert!(advised.contains(rule.id), "no scenario leads to `{}`", rule.id);
+    }
+}
+
+#[test]
+fn every_finding_names_measurements_that_exist() {
+    for name in Scenario::names() {
+        let report = serde_json::to_value(build(&Scenario::named(&name).record())).unwrap();
+        let known: BTreeSet<&str> = report["measurements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|measurement| measurement["id"].as_str().unwrap())
+            .collect();
+        for finding in report["findings"].as_array().unwrap() {
+            for evidence in finding["evidence"].as_array().unwrap() {
+                let id = evidence["measurement"].as_str().unwrap();
+                assert!(known.contains(id), "{name}: {}: {id}", finding["id"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_advice_about_a_network_follows_from_loopback() {
+    let report = build(&Scenario::named("demo").record());
+    assert_eq!(report.recommendations, Vec::new());
+    assert!(report.run.remarks[0].contains("no statement about a network"));
+}
+
+#[test]
+fn complete_reports_are_as_they_were() {
+    for (name, scenario) in
+        [("lab-a", "per-flow-limit"), ("lab-b", "send-buffer"), ("demo", "demo")]
+    {
+        let report = build(&Scenario::named(scenario).record());
+        insta::with_settings!({
+            snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/reports"),
+            prepend_module_to_snapshot => false,
+            omit_expression => true,
+        }, {
+            insta::assert_json_snapshot!(name, report);
+        });
+    }
+}
