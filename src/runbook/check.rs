@@ -4,7 +4,7 @@ use redoline_proto::units::Bytes;
 
 use super::inventory_keys;
 use super::keys;
-use super::problem::{Fault, Faults};
+use super::problem::{self, Fault, Faults};
 use super::table::{Key, Kind, Presence, Table};
 use super::template;
 use super::tree::{Content, Entry, Node};
@@ -240,44 +240,47 @@ fn step(node: &Node, templates: Templates) -> Faults {
     let Some(entries) = node.entries() else { return faults };
     let is_action = |name: &str| keys::ACTIONS.iter().any(|action| action.name == name);
     let actions: Vec<&Entry> = entries.iter().filter(|entry| is_action(&entry.key)).collect();
-    let all: Vec<&str> = keys::ACTIONS.iter().map(|action| action.name).collect();
     match actions.as_slice() {
-        [_] => {}
-        [] => {
-            // A misspelt action was told as an unknown key: what it lacks is then known.
-            let misspelt = entries.iter().any(|entry| {
-                keys::STEP.key(&entry.key).is_none()
-                    && super::problem::nearest(&entry.key, &all).is_some()
-            });
-            if !misspelt {
-                let fault = Fault::new(node.place, "the step has no action");
-                faults.push(fault.right(format!("give exactly one of {}", all.join(", "))));
-            }
-        }
+        [action] => faults.extend(not_with(&action.key, entries)),
+        [] => faults.extend(no_action(node, entries)),
         [_, second, ..] => {
             let names: Vec<&str> = actions.iter().map(|entry| entry.key.as_str()).collect();
             let found = format!("the step has {} actions: {}", names.len(), names.join(", "));
             faults.push(Fault::new(second.place, found).right("make a step of each"));
         }
     }
-    if let [action] = actions.as_slice()
-        && action.key == "swap_roles"
-        && let Some(when) = entries.iter().find(|entry| entry.key == "when")
+    faults
+}
+
+/// A misspelt action was told as an unknown key: what the step lacks is then known.
+fn no_action(node: &Node, entries: &[Entry]) -> Option<Fault> {
+    let all: Vec<&str> = keys::ACTIONS.iter().map(|action| action.name).collect();
+    let is_misspelt = |entry: &Entry| {
+        keys::STEP.key(&entry.key).is_none() && problem::nearest(&entry.key, &all).is_some()
+    };
+    let fault = Fault::new(node.place, "the step has no action");
+    let fault = fault.right(format!("give exactly one of {}", all.join(", ")));
+    (!entries.iter().any(is_misspelt)).then_some(fault)
+}
+
+/// Keys of a step that make no sense with its action.
+fn not_with(action: &str, entries: &[Entry]) -> Faults {
+    let given = |key: &str| entries.iter().find(|entry| entry.key == key);
+    let mut faults = Faults::new();
+    if action == "swap_roles"
+        && let Some(when) = given("when")
     {
         let fault = Fault::new(when.place, "swap_roles cannot depend on `when`");
         faults.push(fault.right("leave it out: directions are fixed when the plan is made"));
     }
-    let keeps_no_result = ["swap_roles", "assert", "repeat"];
-    if let [action] = actions.as_slice()
-        && keeps_no_result.contains(&action.key.as_str())
-        && let Some(register) = entries.iter().find(|entry| entry.key == "register")
+    if matches!(action, "swap_roles" | "assert" | "repeat")
+        && let Some(register) = given("register")
     {
-        let right = match action.key.as_str() {
+        let fault = Fault::new(register.place, format!("{action} has no results to register"));
+        faults.push(fault.right(match action {
             "repeat" => "leave it out: results are added to those of the repeated steps",
             _ => "leave it out",
-        };
-        let found = format!("{} has no results to register", action.key);
-        faults.push(Fault::new(register.place, found).right(right));
+        }));
     }
     faults
 }
