@@ -108,7 +108,7 @@ fn resolve_what_is_there(
     let mut remarks = select::drop_emptied(&mut drafts, any_pair);
     faults.extend(select::check(&drafts, options, bandwidth_known(&parts, clusters.as_ref())));
 
-    problems.extend(faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)));
+    problems.extend(Problem::all_of_file(&runbook.source, faults));
     match (clusters, inventory) {
         (Some(clusters), Some(inventory)) if problems.is_empty() => {
             remarks.splice(0..0, clusters.remarks.clone());
@@ -202,8 +202,7 @@ fn scope(runbook: &RunbookFile, options: &Options) -> (Scope, Vec<Problem>) {
         faults.push(Fault::new(entry.place, found).right("give one of them another name"));
     }
     scope.registered = registered;
-    let mut problems: Vec<Problem> =
-        faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)).collect();
+    let mut problems = Problem::all_of_file(&runbook.source, faults);
     for (name, text) in &options.set {
         problems.extend(
             set(&mut scope, runbook, name, text).map(|fault| Problem::of_argument("--set", fault)),

@@ -67,7 +67,18 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn of_file(source: &Source, fault: Fault) -> Self {
+    /// All faults of a file in the order of their places; of very many, the first.
+    pub fn all_of_file(source: &Source, mut faults: Faults) -> Vec<Self> {
+        faults.sort_by_key(|fault| fault.place);
+        let more = faults.len().saturating_sub(PROBLEMS_MAX);
+        if let Some(first_left_out) = faults.get(PROBLEMS_MAX).map(|fault| fault.place) {
+            faults.truncate(PROBLEMS_MAX);
+            faults.push(Fault::new(first_left_out, format!("{more} more mistakes from here on")));
+        }
+        faults.into_iter().map(|fault| Self::of_file(source, fault)).collect()
+    }
+
+    fn of_file(source: &Source, fault: Fault) -> Self {
         let (line, caret) = excerpt(source.line(fault.place.line), fault.place.column);
         Self {
             file: source.name().to_owned(),
@@ -101,6 +112,9 @@ fn without_secret(line: &str) -> String {
         None => line.to_owned(),
     }
 }
+
+/// More mistakes than a person mends before the next try.
+const PROBLEMS_MAX: usize = 100;
 
 /// What is quoted of a file in a message.
 const FOUND_CHARS_MAX: usize = 300;

@@ -374,6 +374,28 @@ fn yaml_like() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
 }
 
+#[test]
+fn the_longest_expressions_that_are_read_do_not_exhaust_the_stack() {
+    for text in
+        ["not ".repeat(240), "(".repeat(900), "a.".repeat(450), "a + ".repeat(230), "-".repeat(900)]
+    {
+        for expression in [format!("{text}a"), format!("{text}a{}", ")".repeat(90))] {
+            let text = format!(
+                "name: R\nvars: {{ a: 1 }}\nsteps: [{{ name: A, when: \"{expression}\", topology: {{}} }}]"
+            );
+            _ = plan_of_text(&text, &options());
+        }
+    }
+}
+
+#[test]
+fn of_thousands_of_mistakes_the_first_are_told() {
+    let text = format!("name: R\nsteps: [{}]", "{ name: 1, topolgy: {} }, ".repeat(3_000));
+    let problems = plan_of_text(&text, &options()).unwrap_err();
+    assert!(problems.len() < 110, "{}", problems.len());
+    assert!(render_problems(&problems).contains("more mistakes from here on"));
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,200}", like in yaml_like()) {
