@@ -10,6 +10,7 @@ pub mod text;
 pub mod summary;
 pub mod wording;
 pub mod json;
+pub mod csv;
 pub mod markdown;
 pub mod terminal;
 pub mod html;

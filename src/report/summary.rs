@@ -4,7 +4,9 @@
 
 use serde::Serialize;
 
-use super::model::{Finding, Measurement, PairEnds, Report, Series, StorageRead, Throughput};
+use super::model::{
+    Finding, Measurement, Node, Pair, PairEnds, Report, Series, StorageRead, Throughput,
+};
 use crate::plan::node::{Direction, Role};
 
 pub const DIRECTIONS: [Direction; 2] = [Direction::PrimaryToStandby, Direction::StandbyToPrimary];
@@ -60,7 +62,8 @@ pub struct SingleStream {
     pub rtt_us: Option<u64>,
 }
 
-/// The rows of the need: each thread and all together, in each direction that was tested.
+/// The rows of the need: each thread on each pair of its node and all together, in each direction
+/// that was tested.
 pub fn need_rows(report: &Report) -> Vec<NeedRow> {
     let Some(need) = &report.need else {
         return Vec::new();
@@ -68,7 +71,7 @@ pub fn need_rows(report: &Report) -> Vec<NeedRow> {
     let mut rows = Vec::new();
     for direction in tested_directions(report) {
         for (&thread, &rate) in &need.threads_bytes_per_second {
-            rows.push(thread_row(report, thread, rate * (1.0 + need.headroom_share), direction));
+            rows.extend(thread_rows(report, thread, rate * (1.0 + need.headroom_share), direction));
         }
         if let Some(total) = need.total_bytes_per_second {
             rows.push(total_row(report, total * (1.0 + need.headroom_share), direction));
@@ -77,59 +80,61 @@ pub fn need_rows(report: &Report) -> Vec<NeedRow> {
     rows
 }
 
-fn thread_row(report: &Report, thread: u32, need: f64, direction: Direction) -> NeedRow {
-    let node = report
-        .topology
-        .nodes
+fn thread_rows(report: &Report, thread: u32, need: f64, direction: Direction) -> Vec<NeedRow> {
+    let carries = |node: &Node| node.role == Role::Primary && node.thread == Some(thread);
+    let node = report.topology.nodes.iter().find(|node| carries(node));
+    let rows: Vec<NeedRow> = report
+        .configuration
+        .pairs
         .iter()
-        .find(|node| node.role == Role::Primary && node.thread == Some(thread));
-    let pair = node
-        .and_then(|node| report.configuration.pairs.iter().find(|pair| pair.primary == node.name));
-    let Some(pair) = pair else {
-        return unmeasured(format!("thread {thread}"), need, direction);
-    };
+        .filter(|pair| node.is_some_and(|node| node.name == pair.primary))
+        .map(|pair| pair_row(report, thread, pair, need, direction))
+        .collect();
+    if rows.is_empty() {
+        return vec![unmeasured(format!("thread {thread}"), need, direction)];
+    }
+    rows
+}
+
+fn pair_row(report: &Report, thread: u32, pair: &Pair, need: f64, direction: Direction) -> NeedRow {
     let (from, to) = sides(&pair.primary, &pair.standby, direction);
     let subject = format!("thread {thread}, {from} to {to}");
-    match single_stream(report, &pair.name, direction) {
-        Some((throughput, ends)) => measured(report, subject, need, throughput, ends),
-        None => unmeasured(subject, need, direction),
+    let Some((test, ends)) = single_stream(report, &pair.name, direction) else {
+        return unmeasured(subject, need, direction);
+    };
+    let about_it = |finding: &&Finding| {
+        finding.nodes.iter().any(|node| *node == ends.sender || *node == ends.receiver)
+    };
+    let verdicts = || need_findings(report, &test.id);
+    NeedRow {
+        measured_bytes_per_second: ends.bytes_per_second,
+        half_width_bytes_per_second: ends.half_width_bytes_per_second,
+        measurement: Some(test.id.clone()),
+        judged: judged(verdicts().filter(about_it), ends.bytes_per_second),
+        ..unmeasured(subject, need, direction)
     }
 }
 
 fn total_row(report: &Report, need: f64, direction: Direction) -> NeedRow {
     let subject = "all threads together".to_owned();
+    let all = report.configuration.pairs.len();
     let together = throughputs(report)
-        .filter(|test| test.nodes == "together" && test.direction == direction)
+        .filter(|test| test.direction == direction && test.pairs.len() == all)
+        .filter(|test| all == 1 || test.nodes == "together")
         .max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
     let Some(test) = together else {
         return unmeasured(subject, need, direction);
     };
     let steady = test.steady.as_ref();
-    let ends = PairEnds {
-        pair: String::new(),
-        sender: String::new(),
-        receiver: String::new(),
-        bytes_per_second: steady.map(|steady| steady.bytes_per_second),
-        half_width_bytes_per_second: steady.and_then(|steady| steady.half_width_bytes_per_second),
-    };
-    measured(report, subject, need, test, &ends)
-}
-
-fn measured(
-    report: &Report,
-    subject: String,
-    need: f64,
-    test: &Throughput,
-    ends: &PairEnds,
-) -> NeedRow {
+    let measured = steady.map(|steady| steady.bytes_per_second);
+    // The finding about all threads is about no node.
+    let about_all = need_findings(report, &test.id).filter(|finding| finding.nodes.is_empty());
     NeedRow {
-        subject,
-        direction: test.direction,
-        need_bytes_per_second: need,
-        measured_bytes_per_second: ends.bytes_per_second,
-        half_width_bytes_per_second: ends.half_width_bytes_per_second,
+        measured_bytes_per_second: measured,
+        half_width_bytes_per_second: steady.and_then(|steady| steady.half_width_bytes_per_second),
         measurement: Some(test.id.clone()),
-        judged: judged(report, &test.id, &ends.sender),
+        judged: judged(about_all, measured),
+        ..unmeasured(subject, need, direction)
     }
 }
 
@@ -145,22 +150,25 @@ fn unmeasured(subject: String, need: f64, direction: Direction) -> NeedRow {
     }
 }
 
-/// The worst that findings say of a need which rests on this measurement.
-///
-/// `sender` is empty where all nodes sent.
-fn judged(report: &Report, measurement: &str, sender: &str) -> Judged {
-    let rests_on_it = |finding: &&Finding| {
-        finding.evidence.iter().any(|evidence| evidence.measurement == measurement)
-            && (sender.is_empty()
-                || finding.nodes.is_empty()
-                || finding.nodes.iter().any(|node| node == sender))
-    };
-    let says = |id: &str| report.findings.iter().filter(rests_on_it).any(|f| f.id == id);
-    if says("need-not-met") {
+/// Findings about a need that rest on this measurement.
+fn need_findings<'a>(report: &'a Report, measurement: &str) -> impl Iterator<Item = &'a Finding> {
+    report.findings.iter().filter(move |finding| {
+        matches!(finding.id.as_str(), "need-met" | "need-not-met" | "need-cannot-be-judged")
+            && finding.evidence.iter().any(|evidence| evidence.measurement == measurement)
+    })
+}
+
+/// The worst that these findings say; a test without a result tells nothing.
+fn judged<'a>(findings: impl Iterator<Item = &'a Finding>, measured: Option<f64>) -> Judged {
+    if measured.is_none() {
+        return Judged::CannotTell;
+    }
+    let ids: Vec<&str> = findings.map(|finding| finding.id.as_str()).collect();
+    if ids.contains(&"need-not-met") {
         Judged::NotMet
-    } else if says("need-cannot-be-judged") {
+    } else if ids.contains(&"need-cannot-be-judged") {
         Judged::CannotTell
-    } else if says("need-met") {
+    } else if ids.contains(&"need-met") {
         Judged::Met
     } else {
         Judged::NotJudged
@@ -190,22 +198,25 @@ pub fn single_streams(report: &Report) -> Vec<SingleStream> {
     rows
 }
 
-/// A pair's test with one connection outside of sweeps; one with a result before one without.
+/// What one redo transport process would get: the test with one connection that a finding about
+/// the need rests on, else the longest outside of sweeps; one with a result before one without.
 pub fn single_stream<'a>(
     report: &'a Report,
     pair: &str,
     direction: Direction,
 ) -> Option<(&'a Throughput, &'a PairEnds)> {
-    let tests: Vec<_> = throughputs(report)
-        .filter(|test| test.num_conn == 1 && test.nodes == "each" && test.direction == direction)
-        .filter(|test| action_of(report, test.step) == Some("throughput"))
+    throughputs(report)
+        .filter(|test| test.num_conn == 1 && test.direction == direction)
+        .filter(|test| test.pairs.len() == 1 || test.nodes == "each")
         .filter_map(|test| test.pairs.iter().find(|ends| ends.pair == pair).map(|e| (test, e)))
-        .collect();
-    tests
-        .iter()
-        .find(|(_, ends)| ends.bytes_per_second.is_some())
-        .or_else(|| tests.first())
-        .copied()
+        .max_by_key(|(test, ends)| {
+            (
+                ends.bytes_per_second.is_some(),
+                need_findings(report, &test.id).any(|finding| !finding.nodes.is_empty()),
+                action_of(report, test.step) == Some("throughput"),
+                test.duration_ms,
+            )
+        })
 }
 
 pub fn throughputs(report: &Report) -> impl Iterator<Item = &Throughput> {
@@ -268,5 +279,48 @@ fn sides<'a>(primary: &'a str, standby: &'a str, direction: Direction) -> (&'a s
     match direction {
         Direction::PrimaryToStandby => (primary, standby),
         Direction::StandbyToPrimary => (standby, primary),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn a_row_has_the_answer_of_the_finding_that_rests_on_its_measurement() {
+        let rows = need_rows(&samples::whole());
+        let answers: Vec<(&str, Judged)> =
+            rows.iter().map(|row| (row.subject.as_str(), row.judged)).collect();
+        assert_eq!(
+            answers,
+            [
+                ("thread 1, phx1 to ash1", Judged::Met),
+                ("thread 2, phx2 to ash2", Judged::NotMet),
+                ("all threads together", Judged::Met),
+                ("thread 1, ash1 to phx1", Judged::NotJudged),
+                ("thread 2, ash2 to phx2", Judged::CannotTell),
+                ("all threads together", Judged::NotJudged),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_test_without_a_result_cannot_tell() {
+        let mut report = samples::broken();
+        report.need = samples::whole().need;
+        let rows = need_rows(&report);
+        assert_eq!(rows[0].judged, Judged::CannotTell);
+        assert_eq!(rows[0].measured_bytes_per_second, None);
+        assert_eq!(rows[1].judged, Judged::NotTested);
+    }
+
+    #[test]
+    fn a_thread_has_a_row_for_each_pair_of_its_node() {
+        let mut report = samples::whole();
+        report.configuration.pairs[1].primary = "phx1".to_owned();
+        let threads = need_rows(&report);
+        let of_first = threads.iter().filter(|row| row.subject.starts_with("thread 1, phx1"));
+        assert_eq!(of_first.count(), 2);
     }
 }

@@ -12,7 +12,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context};
 use sha2::{Digest, Sha256};
 
-use super::model::Report;
+use super::model::{Measurement, Report};
 use super::text;
 
 const STYLE: &str = include_str!("style.css");
@@ -37,12 +37,14 @@ pub struct RenderError(#[source] minijinja::Error);
 /// None with the built-in templates, which a test fills in for every sample.
 pub fn render(report: &Report) -> Result<String, RenderError> {
     let style = text::clean_lines(STYLE);
+    let figures = figures::all(report);
+    let report = &without_series_of_points(report);
     let hash = STANDARD.encode(Sha256::digest(style.as_bytes()));
     let page = environment()
         .and_then(|environment| {
             environment.get_template("page.html")?.render(context! {
                 report => Value::from(Serde(report)),
-                view => Value::from(Serde(view::View::of(report))),
+                view => Value::from(Serde(view::View::of(report, figures))),
                 style => style,
                 style_hash => hash,
             })
@@ -50,6 +52,21 @@ pub fn render(report: &Report) -> Result<String, RenderError> {
         .map_err(RenderError)?;
     // The last word: whatever came from where, no control character leaves.
     Ok(text::clean_lines(&page))
+}
+
+/// What only charts show; a long run has millions of these, and a template would copy them all.
+fn without_series_of_points(report: &Report) -> Report {
+    let mut report = report.clone();
+    for measurement in &mut report.measurements {
+        match measurement {
+            Measurement::Throughput(test) => test.samples = Vec::new(),
+            Measurement::StorageRead(read) => {
+                read.samples = Vec::new();
+                read.latency_us.histogram = Vec::new();
+            }
+        }
+    }
+    report
 }
 
 fn environment() -> Result<Environment<'static>, minijinja::Error> {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::super::model::{Facts, Finding, Measurement, Node, Report, Throughput};
 use super::super::summary::{self, Judged, NeedRow};
 use super::super::wording::{self, Fact};
-use super::figures::{self, Figure};
+use super::figures::Figure;
 
 #[derive(Debug, Serialize)]
 pub(super) struct View<'a> {
@@ -86,7 +86,7 @@ struct ThroughputView<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
+    pub(super) fn of(report: &'a Report, figures: Vec<Figure>) -> Self {
         let nodes: Vec<NodeView> = report.topology.nodes.iter().map(node).collect();
         let facts = report.topology.nodes.iter().find_map(|node| node.facts.as_ref());
         Self {
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
                 .iter()
                 .map(|recommendation| links_to_findings(report, &recommendation.findings))
                 .collect(),
-            figures: figures::all(report),
+            figures,
             tcp_names: facts
                 .map(|facts| wording::tcp_facts(facts).into_iter().map(|fact| fact.0).collect())
                 .unwrap_or_default(),
