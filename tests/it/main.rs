@@ -1,3 +1,4 @@
 //! Examples of the whole controller without nodes.
 
 mod layers;
+mod runbooks;
