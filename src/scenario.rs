@@ -144,6 +144,9 @@ pub struct Expectation {
     pub nothing_else: bool,
     #[serde(default)]
     pub recommendations: Vec<String>,
+    /// None at all but those in `recommendations`.
+    #[serde(default)]
+    pub only_recommended: bool,
     pub verdict: String,
     pub exit_code: u8,
     /// Pieces of the verdict's sentence.

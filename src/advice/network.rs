@@ -137,7 +137,9 @@ fn needed(finding: &Finding) -> Option<BufferNeed> {
 /// Buffers that are asked for are bounded by net.core, not by net.ipv4.
 fn is_fixed(finding: &Finding) -> bool {
     match &finding.detail {
-        Detail::Window(bound) => matches!(bound.setting, Setting::CoreWmem | Setting::CoreRmem),
+        Detail::Window(bound) => {
+            matches!(bound.setting, Setting::CoreWmem | Setting::CoreRmem | Setting::Requested)
+        }
         _ => finding.id == FindingId::BufferCapped,
     }
 }
@@ -239,33 +241,45 @@ pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
-/// Only where a need for all threads, or for the copy, exceeds the path.
-pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
-    let (direction, carried) = ground.findings.iter().find_map(|finding| match finding.detail {
-        Detail::Limit(limit) => Some((finding.direction?, limit)),
-        _ => None,
-    })?;
-    let missing = ground.analysis.findings.iter().filter_map(|finding| match &finding.detail {
-        Detail::Need(need) if finding.id == FindingId::NeedNotMet => {
-            (need.required.0 > carried.0).then_some(need.required)
-        }
-        Detail::Instantiation { busy_seconds, goal_seconds, .. } => (finding.id
-            == FindingId::InstantiationTooSlow)
-            .then(|| BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
+/// What exceeds the path in a direction: a need, or a copy that has to be in time.
+fn beyond(
+    ground: &Ground<'_>,
+    link: &Finding,
+) -> Option<(Direction, BytesPerSecond, BytesPerSecond)> {
+    let (direction, Detail::Limit(carried)) = (link.direction?, &link.detail) else { return None };
+    let here = ground.analysis.findings.iter().filter(|one| one.direction == Some(direction));
+    let targets = here.filter_map(|finding| match (&finding.detail, finding.id) {
+        (Detail::Need(need), FindingId::NeedNotMet) => Some(need.required),
+        (
+            Detail::Instantiation { busy_seconds, goal_seconds, .. },
+            FindingId::InstantiationTooSlow,
+        ) => Some(BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
         _ => None,
     });
-    let target = missing.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let target = targets.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (target.0 > carried.0).then_some((direction, *carried, target))
+}
+
+pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
+    let short: Vec<_> = ground.findings.iter().filter_map(|link| beyond(ground, link)).collect();
+    if short.is_empty() {
+        return None;
+    }
+    let wishes: Vec<String> = short
+        .iter()
+        .map(|(direction, carried, target)| {
+            format!("from {direction} {} instead of {}", rate(*target), rate(*carried))
+        })
+        .collect();
     Some(Draft {
         action: format!(
-            "The path itself is full: it takes {} from {direction}, and carries {}. Have its \
-             bandwidth raised, or reduce what has to cross it.",
-            rate(target),
-            rate(carried)
+            "The path itself is full; it takes {}. Have its bandwidth raised, or reduce what has \
+             to cross it.",
+            list(&wishes)
         ),
         commands: vec![ask(format!(
-            "Please provide at least {} of TCP payload from {direction}; measured are {}.{}",
-            rate(target),
-            rate(carried),
+            "Please provide at least this much TCP payload: {}.{}",
+            list(&wishes),
             ground.devices()
         ))],
         expected_effect: "The rate follows the path's bandwidth until the next limit.".to_owned(),
@@ -309,21 +323,26 @@ pub(super) fn find_losses(ground: &Ground<'_>) -> Option<Draft> {
 
 /// Where the network and not a node holds the rate, less redo is a way out.
 pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
-    let network = ground.analysis.findings.iter().any(|finding| {
-        matches!(
-            finding.id,
-            FindingId::PerFlowLimit | FindingId::LinkLimited | FindingId::LossLimited
+    let held_by_network = |finding: &Finding, required: BytesPerSecond| {
+        ground.analysis.findings.iter().filter(|one| one.direction == finding.direction).any(
+            |one| match (one.id, &one.detail) {
+                (FindingId::PerFlowLimit | FindingId::LossLimited, _) => true,
+                (FindingId::LinkLimited, Detail::Limit(carried)) => carried.0 < required.0,
+                _ => false,
+            },
         )
-    });
-    let (id, factor) = ground
+    };
+    let factor = ground
         .findings
         .iter()
         .filter_map(|finding| match finding.detail {
-            Detail::Need(need) => Some((finding.id, need.required.0 / need.measured?.0)),
+            Detail::Need(need) if held_by_network(finding, need.required) => {
+                Some(need.required.0 / need.measured?.0)
+            }
             _ => None,
         })
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (network && id == FindingId::NeedNotMet && factor.is_finite()).then(|| Draft {
+        .max_by(f64::total_cmp)?;
+    factor.is_finite().then(|| Draft {
         action: format!(
             "If the network cannot be changed: redo transport compression (COMPRESSION=ENABLE in \
              LOG_ARCHIVE_DEST_n). It has to shrink the redo by a factor of {factor:.1} to meet the \

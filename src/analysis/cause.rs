@@ -207,6 +207,11 @@ fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option
         fitting.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
     let (low, best) = (slowest.low?, slowest.best?);
     let num_conn = case.recommended(slowest.pair, direction).unwrap_or(best.num_conn);
+    let enough = case
+        .levels(slowest.pair, direction)
+        .into_iter()
+        .find(|level| level.num_conn == num_conn)
+        .unwrap_or(best);
     let sentence = format!(
         "One stream from {} carries {}, {} carry {} and {} carry {}: the network gives each flow a \
          share of its own, however much is free.{}{}",
@@ -214,8 +219,8 @@ fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option
         steady(slowest.single.steady),
         low.num_conn,
         rate(low.steady.rate),
-        best.num_conn,
-        rate(best.steady.rate),
+        enough.num_conn,
+        rate(enough.steady.rate),
         per_flow_signs(slowest),
         others(case, &fitting, slowest, direction),
     );

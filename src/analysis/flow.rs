@@ -147,12 +147,19 @@ impl<'a> Flow<'a> {
     }
 
     fn bound(&self, end: End, share: f64) -> Held {
-        let fixed = self.single.summary.request.socket.socket_buffer_bytes.is_some();
+        let requested = self.single.summary.request.socket.socket_buffer_bytes.map(Bytes);
+        let fixed = requested.is_some();
         let tcp = self.case.facts(self.node(end)).map(|facts| &facts.tcp);
         let granted = match end {
             End::Sender => self.single.pair.granted.send_buffer,
             End::Receiver => self.single.pair.granted.receive_buffer,
         };
+        let as_asked = requested
+            .zip(granted)
+            .is_some_and(|(requested, granted)| !bdp::capped(requested, granted));
+        if as_asked {
+            return Held { end, share, setting: Setting::Requested, bound: granted, granted };
+        }
         let (setting, bound) = match (end, fixed) {
             (End::Sender, false) => (Setting::TcpWmem, tcp.and_then(|tcp| tcp.wmem_max_bytes)),
             (End::Receiver, false) => (Setting::TcpRmem, tcp.and_then(|tcp| tcp.rmem_max_bytes)),

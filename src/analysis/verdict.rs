@@ -175,7 +175,7 @@ fn remedy(cause: &Finding, required: BytesPerSecond) -> Option<String> {
         Detail::PerFlow(limit) => per_flow_remedy(*limit, required),
         Detail::Window(bound) => window_remedy(bound, required)?,
         Detail::Limit(limit) if cause.id == FindingId::LinkLimited => format!(
-            "The path itself carries {}; it takes {:.1} times that, or less redo.",
+            "The path itself carries {}; it takes {:.2} times that, or less redo.",
             rate(*limit),
             required.0 / limit.0
         ),

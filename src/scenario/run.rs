@@ -202,7 +202,9 @@ impl<'a> Run<'a> {
                     }
                     match word {
                         "single" => {
-                            self.measure(number, step.direction, &[pair], &Ask::of(1, 20));
+                            let buffer = words.get(1).map(|text| size(text));
+                            let ask = Ask { buffer, ..Ask::of(1, 20) };
+                            self.measure(number, step.direction, &[pair], &ask);
                         }
                         "ladder" => self.ladder(number, step.direction, pair),
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),

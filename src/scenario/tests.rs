@@ -41,6 +41,11 @@ fn complaints(scenario: &Scenario, report: &Report) -> Vec<String> {
             complaints.push(format!("`{id}` was not recommended, but {advised:?}"));
         }
     }
+    for id in advised.iter().filter(|_| expect.only_recommended) {
+        if !expect.recommendations.iter().any(|expected| expected == id) {
+            complaints.push(format!("`{id}` was recommended as well"));
+        }
+    }
     if answer(report) != expect.verdict {
         complaints.push(format!("the verdict is {}", answer(report)));
     }
@@ -132,5 +137,31 @@ fn complete_reports_are_as_they_were() {
         }, {
             insta::assert_json_snapshot!(name, report);
         });
+    }
+}
+
+#[test]
+fn a_run_that_ends_after_any_event_still_gives_a_report() {
+    for name in ["lost-node", "storage", "tuning"] {
+        let events = Scenario::named(name).events();
+        for length in 1..events.len() {
+            let record = crate::record::run::RunRecord::fold(&events[..length]).unwrap();
+            let report = build(&record);
+            assert!(!report.run.complete, "{name}, {length} events");
+            assert!(!report.run.missing.is_empty(), "{name}, {length} events");
+            assert_ne!(report.run.exit_code, 0, "{name}, {length} events");
+        }
+    }
+}
+
+#[test]
+fn every_report_follows_its_schema() {
+    let schema = serde_json::to_value(schemars::schema_for!(Report)).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for name in Scenario::names() {
+        let report = serde_json::to_value(build(&Scenario::named(&name).record())).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
     }
 }
