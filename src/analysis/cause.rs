@@ -8,7 +8,7 @@ use super::finding::{
 };
 use super::flow::{Flow, Held, full_core, full_thread, queue_stands};
 use super::words::{count, list, milliseconds, percent, rate, steady};
-use crate::plan::node::{Direction, NodeId};
+use crate::plan::node::Direction;
 
 /// Every cause that fits, each with its evidence.
 pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
@@ -64,48 +64,47 @@ fn cpu(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
         tests.extend(case.single(pair, direction));
         tests.extend(case.best_alone(pair, direction));
     }
-    let mut found: Vec<(NodeId, Finding)> = Vec::new();
-    for test in tests {
-        let full = full_thread(test.pair).map(|full| (full, true));
-        let waiting = queue_stands(test.pair);
-        let full = full.or_else(|| full_core(test.pair).filter(|_| !waiting).map(|f| (f, false)));
-        let Some(((end, cpu), thread)) = full else { continue };
-        let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
-        let node = if end == End::Sender { sender } else { receiver };
-        if found.iter().any(|(known, _)| *known == node) {
-            continue;
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in tests.into_iter().filter_map(|test| cpu_finding(case, direction, test)) {
+        if !findings.iter().any(|known| known.nodes == finding.nodes) {
+            findings.push(finding);
         }
-        let name = case.name(node);
-        let (sentence, confidence, value) = match thread {
-            true => (
-                format!(
-                    "A thread on {name} used {} of a core with {}: the processor held the rate, \
-                     not the network.",
-                    percent(cpu.busiest_thread),
-                    count(test.num_conn, "connection")
-                ),
-                Confidence::Likely,
-                cpu.busiest_thread,
-            ),
-            false => (
-                format!(
-                    "A core on {name} was busy to {} while interrupts or other virtual machines \
-                     took processor time: that may have held the rate.",
-                    percent(cpu.busiest_core.unwrap_or(1.0))
-                ),
-                Confidence::Possible,
-                cpu.busiest_core.unwrap_or(1.0),
-            ),
-        };
-        let finding = Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
+    }
+    findings
+}
+
+fn cpu_finding(case: &Case<'_>, direction: Direction, test: Alone<'_>) -> Option<Finding> {
+    let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
+    let node = |end| if end == End::Sender { sender } else { receiver };
+    let (node, value, confidence, sentence) = if let Some((end, cpu)) = full_thread(test.pair) {
+        let sentence = format!(
+            "A thread on {} used {} of a core with {}: the processor held the rate, not the \
+             network.",
+            case.name(node(end)),
+            percent(cpu.busiest_thread),
+            count(test.num_conn, "connection")
+        );
+        (node(end), cpu.busiest_thread, Confidence::Likely, sentence)
+    } else {
+        // Where a queue stands in the network, the network holds the rate.
+        let (end, cpu) = full_core(test.pair).filter(|_| !queue_stands(test.pair))?;
+        let share = cpu.busiest_core?;
+        let sentence = format!(
+            "A core on {} was busy to {} while interrupts or other virtual machines took processor \
+             time: that may have held the rate.",
+            case.name(node(end)),
+            percent(share)
+        );
+        (node(end), share, Confidence::Possible, sentence)
+    };
+    Some(
+        Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
             .direction(direction)
             .pairs([test.pair.pair])
             .nodes([node])
             .value(value, Unit::Cores)
-            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]);
-        found.push((node, finding));
-    }
-    found.into_iter().map(|(_, finding)| finding).collect()
+            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]),
+    )
 }
 
 const SINGLE: &[&str] = &["steady.bytes_per_second", "rtt_us.min", "rtt_us.p50"];

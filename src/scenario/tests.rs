@@ -165,3 +165,19 @@ fn every_report_follows_its_schema() {
         assert!(errors.is_empty(), "{name}: {errors:?}");
     }
 }
+
+#[test]
+fn what_is_missing_is_said_in_sentences() {
+    let missing = |name| build(&Scenario::named(name).record()).run.missing.join("\n");
+    insta::assert_snapshot!(missing("interrupted"), @r#"
+    The run was interrupted.
+    Step 3 "Roles swapped for the tests" was not reached.
+    Step 4 "One stream, as redo transport uses" was not reached.
+    Step 5 "Streams until the aggregate stops rising" was not reached.
+    "#);
+    insta::assert_snapshot!(missing("lost-node"), @r#"
+    Node ash2 took no further part: the SSH session ended and could not be opened again within 30 s.
+    Step 3 "All nodes at once" failed: phx2-ash2: ash2, control: the SSH session ended and could not be opened again within 30 s.
+    "#);
+    assert_eq!(missing("need-met"), "");
+}
