@@ -143,14 +143,32 @@ impl<'a> Case<'a> {
     }
 
     /// Three times the bandwidth-delay product of a direction, by the best rate that is known.
+    ///
+    /// A single stream that something holds does not tell what the path carries: where nothing
+    /// else was measured, the highest of measured rate, need and declared bandwidth counts.
     pub fn buffer_need(&self, direction: Direction) -> Option<BufferNeed> {
         let min_rtt = self.min_rtt(direction)?;
-        let measured =
-            || self.best(direction).map(|(_, steady)| (steady.rate, RateSource::Measured));
-        let needed = || Some((self.required_total()?, RateSource::Need));
-        let declared = || Some((self.setup().declared_bandwidth()?, RateSource::Declared));
-        let (rate, source) = measured().or_else(needed).or_else(declared)?;
+        let measured = self.best(direction).map(|(_, best)| (best.rate, RateSource::Measured));
+        let several = self
+            .counting(direction)
+            .any(|summary| summary.request.num_conn > 1 || summary.pairs.len() > 1);
+        let (rate, source) = if several && measured.is_some() {
+            measured?
+        } else {
+            let needed = self.required().map(|rate| (rate, RateSource::Need));
+            let declared = self.setup().declared_bandwidth().map(|r| (r, RateSource::Declared));
+            let known = [declared, needed, measured].into_iter().flatten();
+            known.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?
+        };
         Some(BufferNeed { rate, source, min_rtt })
+    }
+
+    /// What all threads need, with headroom: the stated total, or else their sum.
+    fn required(&self) -> Option<BytesPerSecond> {
+        let need = self.setup().need.as_ref()?;
+        let sum: f64 = need.threads.values().map(|rate| rate.0).sum();
+        let all = need.total.or((sum > 0.0).then_some(BytesPerSecond(sum)))?;
+        Some(need.with_headroom(all))
     }
 
     /// What all threads need together, with headroom.

@@ -6,7 +6,7 @@ use super::case::{Alone, Case, at_limit};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
 };
-use super::flow::{Flow, Held, full_core, full_thread, queue_stands};
+use super::flow::{Flow, Growth, Held, full_core, full_thread, queue_stands};
 use super::words::{count, list, milliseconds, percent, rate, steady};
 use crate::plan::node::Direction;
 
@@ -120,7 +120,8 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
             let slowest = held.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0))?;
             let sentence = window_sentence(case, slowest.0, slowest.1, direction);
             let counters = slowest.0.single.pair.limited.busy.is_some();
-            let confidence = if counters { Confidence::Likely } else { Confidence::Possible };
+            let sure = counters && slowest.0.fills_buffer(&slowest.1);
+            let confidence = if sure { Confidence::Likely } else { Confidence::Possible };
             let field = match end {
                 End::Sender => ["limited.send_buffer_ms", "granted.send_buffer_bytes"],
                 End::Receiver => ["limited.receive_window_ms", "granted.receive_buffer_bytes"],
@@ -160,6 +161,9 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
         Some(_) => format!(" in {} of the time", percent(held.share)),
         None => String::new(),
     };
+    let under_way = flow.under_way().zip(held.granted).map_or(String::new(), |(bytes, granted)| {
+        format!(" Rate × round trip: {bytes} were under way, of {granted} that were granted.")
+    });
     let need = case.buffer_need(direction).map_or(String::new(), |need| {
         format!(
             " A buffer of 3 × BDP would be {} (BDP {} = {} × {}; the rate is {}).",
@@ -172,7 +176,7 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
     });
     format!(
         "One stream from {} carries {}: {what} on {name}{bound} held it{share}, while the round \
-         trip stayed at {}, so no queue stood on the way.{need}",
+         trip stayed at {}, so no queue stood on the way.{under_way}{need}",
         case.way(flow.pair, direction),
         steady(flow.single.steady),
         flow.single
@@ -186,16 +190,20 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
 
 /// How sure a limit per flow is for a pair; `None` where it does not fit.
 fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
-    if !flow.scales() || flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
+    let growth = flow.growth()?;
+    if flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
         return None;
     }
+    // A queue that one stream stands in while the path carries more is its own.
     if flow.queue() {
         return Some(Confidence::Likely);
     }
-    match (flow.lost(), flow.fits_random_loss()) {
-        // More is lost, or less, than random loss would need to give this rate: a policer.
-        (true, Some(false)) => Some(Confidence::Likely),
-        _ => Some(Confidence::Possible),
+    // More is lost, or less, than random loss would need to give this rate: a policer.
+    let policed = flow.lost() && flow.fits_random_loss() == Some(false);
+    match growth {
+        Growth::Straight if policed => Some(Confidence::Likely),
+        Growth::Straight => Some(Confidence::Possible),
+        Growth::Unseen => policed.then_some(Confidence::Possible),
     }
 }
 

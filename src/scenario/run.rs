@@ -206,6 +206,10 @@ impl<'a> Run<'a> {
                             let ask = Ask { buffer, ..Ask::of(1, 20) };
                             self.measure(number, step.direction, &[pair], &ask);
                         }
+                        "connections" => {
+                            let ask = Ask::of(words[1].parse().unwrap(), 20);
+                            self.measure(number, step.direction, &[pair], &ask);
+                        }
                         "ladder" => self.ladder(number, step.direction, pair),
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),
                         "mtu" => self.mtus(number, step.direction, pair, &words[1..]),
@@ -507,6 +511,7 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
             let word = text.split_whitespace().next().unwrap();
             let (name, action) = match word {
                 "single" => ("One stream, as redo transport uses", "throughput"),
+                "connections" => ("A number of streams", "throughput"),
                 "ladder" => ("Streams until the aggregate stops rising", "throughput"),
                 "together" => ("All nodes at once", "throughput"),
                 "buffers" => ("Socket buffers", "sweep"),
