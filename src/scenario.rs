@@ -62,6 +62,8 @@ pub struct Network {
     pub queue: Option<String>,
     /// Random loss.
     pub loss: Option<String>,
+    /// What a policer drops of a flow that it holds.
+    pub dropped: Option<String>,
     /// Of the rate, between samples.
     pub noise: Option<String>,
     /// What the second pair gets of the first one's single stream.
@@ -136,6 +138,11 @@ pub struct Expectation {
     /// Ids that must be found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// Ids whose confidence must be this.
+    #[serde(default)]
+    pub likely: Vec<String>,
+    #[serde(default)]
+    pub possible: Vec<String>,
     /// Ids that must not be.
     #[serde(default)]
     pub absent: Vec<String>,

@@ -437,6 +437,9 @@ mod tests {
         let counts = first.pairs[0].counts;
         assert!(counts.received.is_some() && counts.acked == counts.written, "{counts:?}");
         assert_eq!(counts.written, counts.received);
+        let retransmitted = counts.written.map(|bytes| bytes / 10_000);
+        assert_eq!(counts.retransmitted, retransmitted);
+        assert_eq!(counts.sent, counts.written.zip(retransmitted).map(|(a, b)| a + b));
     }
 
     #[test]

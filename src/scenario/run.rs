@@ -436,6 +436,7 @@ fn merged(back: Network, forth: &Network) -> Network {
         per_flow: or(back.per_flow, &forth.per_flow),
         queue: or(back.queue, &forth.queue),
         loss: or(back.loss, &forth.loss),
+        dropped: or(back.dropped, &forth.dropped),
         noise: or(back.noise, &forth.noise),
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),

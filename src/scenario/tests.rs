@@ -26,6 +26,13 @@ fn complaints(scenario: &Scenario, report: &Report) -> Vec<String> {
             complaints.push(format!("`{id}` was not found"));
         }
     }
+    for (ids, confidence) in [(&expect.likely, "likely"), (&expect.possible, "possible")] {
+        let unlike = |id: &&String| {
+            report.findings.iter().any(|one| one.id == **id && one.confidence != confidence)
+        };
+        complaints
+            .extend(ids.iter().filter(unlike).map(|id| format!("`{id}` is not {confidence}")));
+    }
     for id in &expect.absent {
         if found.contains(id.as_str()) {
             complaints.push(format!("`{id}` was found"));
