@@ -5,6 +5,7 @@
 
 mod path;
 mod run;
+mod setup;
 mod storage;
 
 use std::collections::BTreeMap;
