@@ -43,6 +43,24 @@ impl Exit {
         }
     }
 
+    /// The meaning of a code; one that is nobody's comes from a bug.
+    pub fn of_code(code: u8) -> Self {
+        Self::ALL.into_iter().find(|exit| exit.code() == code).unwrap_or(Self::Internal)
+    }
+
+    const ALL: [Self; 10] = [
+        Self::Success,
+        Self::Regression,
+        Self::NotMet,
+        Self::Unreachable,
+        Self::CannotTell,
+        Self::Limit,
+        Self::Busy,
+        Self::Usage,
+        Self::Interrupted,
+        Self::Internal,
+    ];
+
     pub fn most_severe(exits: &[Self]) -> Self {
         exits.iter().copied().max().unwrap_or_default()
     }
@@ -60,21 +78,17 @@ mod tests {
 
     #[test]
     fn the_order_of_severity_is_the_documented_one() {
-        let mut all = [
-            Exit::Success,
-            Exit::NotMet,
-            Exit::Usage,
-            Exit::Unreachable,
-            Exit::CannotTell,
-            Exit::Limit,
-            Exit::Busy,
-            Exit::Regression,
-            Exit::Internal,
-            Exit::Interrupted,
-        ];
+        let mut all = Exit::ALL;
         all.sort();
         all.reverse();
         assert_eq!(all.map(Exit::code), [70, 130, 2, 6, 5, 4, 3, 1, 7, 0]);
+    }
+
+    #[test]
+    fn every_code_leads_back_to_its_meaning() {
+        for exit in Exit::ALL {
+            assert_eq!(Exit::of_code(exit.code()), exit);
+        }
     }
 
     #[test]

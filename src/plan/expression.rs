@@ -1,10 +1,19 @@
 //! Expressions of `when`, `assert` and late values: compiled once, evaluated with a pair's results.
 
+use std::collections::BTreeMap;
+
+use minijinja::value::{Serde, merge_maps};
 use minijinja::{Environment, UndefinedBehavior, Value};
+
+use crate::runbook::template;
 
 /// A checked minijinja expression without its braces.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Expression(String);
+pub struct Expression {
+    text: String,
+    /// Values that were known when the plan was made: variables and the `item` of a loop.
+    constants: BTreeMap<String, serde_json::Value>,
+}
 
 /// Why an expression is wrong or has no value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -21,28 +30,56 @@ impl Expression {
     /// Checks the syntax; `text` is without `{{ }}`.
     pub fn parse(text: &str) -> Result<Self, InvalidExpression> {
         environment().compile_expression(text).map_err(|error| invalid(text, &error))?;
-        Ok(Self(text.to_owned()))
+        Ok(Self { text: text.to_owned(), constants: BTreeMap::new() })
+    }
+
+    /// Binds names to values; they count before the context's.
+    #[must_use]
+    pub fn with_constants(
+        mut self,
+        constants: impl IntoIterator<Item = (String, serde_json::Value)>,
+    ) -> Self {
+        self.constants.extend(constants);
+        self
     }
 
     pub fn text(&self) -> &str {
-        &self.0
+        &self.text
     }
 
-    /// The top-level names that the expression reads.
+    /// The top-level names that the expression reads and that are not bound.
     pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.paths(false);
+        names.retain(|name| !self.constants.contains_key(name));
+        names
+    }
+
+    /// The names with the attributes read of them, such as `ladder.recommended_num_conn`.
+    pub fn attributes(&self) -> Vec<String> {
+        self.paths(true)
+    }
+
+    fn paths(&self, nested: bool) -> Vec<String> {
         let environment = environment();
         let mut names: Vec<String> = environment
-            .compile_expression(&self.0)
-            .map(|expression| expression.undeclared_variables(false).into_iter().collect())
+            .compile_expression(&self.text)
+            .map(|expression| expression.undeclared_variables(nested).into_iter().collect())
             .unwrap_or_default();
+        names.retain(|name| !is_global(&environment, name));
         names.sort();
         names
     }
 
     pub fn evaluate(&self, context: &Value) -> Result<Value, InvalidExpression> {
         let environment = environment();
+        let constants = Value::from(Serde(&self.constants));
+        let context = match self.constants.is_empty() {
+            true => context.clone(),
+            false if context.is_undefined() || context.is_none() => constants,
+            false => merge_maps([context.clone(), constants]),
+        };
         environment
-            .compile_expression(&self.0)
+            .compile_expression(&self.text)
             .and_then(|expression| expression.eval(context))
             .and_then(|value| match value.is_undefined() {
                 true => Err(minijinja::Error::new(
@@ -51,8 +88,14 @@ impl Expression {
                 )),
                 false => Ok(value),
             })
-            .map_err(|error| invalid(&self.0, &error))
+            .map_err(|error| invalid(&self.text, &error))
     }
+}
+
+/// Units and functions of the environment itself.
+pub fn is_global(environment: &Environment<'_>, name: &str) -> bool {
+    let name = name.split('.').next().unwrap_or(name);
+    environment.globals().any(|(global, _)| global == name)
 }
 
 /// Strict, bounded, and with the units that expressions may multiply by: `10 * MiB`.
@@ -80,11 +123,7 @@ pub fn environment() -> Environment<'static> {
 
 /// Never minijinja's detailed text: it prints the values of variables, and one may be secret.
 fn invalid(expression: &str, error: &minijinja::Error) -> InvalidExpression {
-    let why = match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    };
-    InvalidExpression { expression: expression.to_owned(), why }
+    InvalidExpression { expression: expression.to_owned(), why: template::why(error) }
 }
 
 #[cfg(test)]
@@ -113,5 +152,14 @@ mod tests {
     fn names_are_what_an_expression_reads() {
         let expression = Expression::parse("ladder.recommended_num_conn + extra * MiB").unwrap();
         assert_eq!(expression.names(), ["extra", "ladder"]);
+    }
+
+    #[test]
+    fn a_constant_is_known_without_a_context() {
+        let expression = Expression::parse("ladder.n * factor").unwrap();
+        let expression = expression.with_constants([("factor".to_owned(), 2.into())]);
+        assert_eq!(expression.names(), ["ladder"]);
+        let context = Value::from_pairs([("ladder", Value::from_pairs([("n", 8)]))]);
+        assert_eq!(expression.evaluate(&context).unwrap(), Value::from(16));
     }
 }

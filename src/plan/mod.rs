@@ -1,10 +1,27 @@
 //! What will be done: every name resolved, every number in range.
 
 pub mod access;
+pub mod actions;
+pub mod clusters;
+pub mod cost;
 pub mod expression;
 pub mod need;
 pub mod node;
+pub mod options;
+pub mod problem;
+pub mod requirements;
+pub mod resolve;
+pub mod results;
+pub mod scope;
+pub mod select;
+pub mod show;
 pub mod step;
+pub mod steps;
+
+pub use cost::{Cost, cost};
+pub use options::Options;
+pub use resolve::{from_texts, resolve};
+pub use show::show;
 
 use need::{Limits, Need};
 use node::{Configuration, Node, NodeId, Pair, PairId};

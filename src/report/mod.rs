@@ -5,3 +5,15 @@ pub mod build;
 mod topology;
 mod measurements;
 mod outcome;
+pub mod format;
+pub mod text;
+pub mod summary;
+pub mod wording;
+pub mod json;
+pub mod csv;
+pub mod markdown;
+pub mod terminal;
+pub mod html;
+
+#[cfg(test)]
+mod samples;

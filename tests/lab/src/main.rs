@@ -1,1 +1,187 @@
-fn main() {}
+//! The lab for people: brings it up until Ctrl-C, or checks the emulator.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "talks to the person who started it"
+)]
+
+use std::{
+    io::{self, Read},
+    os::fd::AsFd,
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use redoline_lab::{Burst, Icmp, Lab, LabSpec, WanSpec, ssh, units};
+
+/// Two clusters of nodes in network namespaces, and an emulated WAN between them
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Bring the lab up, and keep it until Ctrl-C or the end of standard input
+    Up(LabArgs),
+    /// Bring the lab up, measure the WAN with ping and iperf3, and take it down
+    Check(LabArgs),
+}
+
+#[derive(Args, Debug)]
+struct LabArgs {
+    /// Nodes on each side
+    #[arg(long, default_value_t = 2)]
+    nodes: usize,
+    /// Round-trip time of the WAN
+    #[arg(long, default_value = "10ms", value_parser = units::parse_duration)]
+    rtt: Duration,
+    /// Rate of the WAN's link in each direction, in IP packets; unlimited if not given
+    #[arg(long, value_parser = units::parse_rate_bps)]
+    rate: Option<u64>,
+    /// Rate from standby to primary, where it differs
+    #[arg(long, value_parser = units::parse_rate_bps)]
+    reverse_rate: Option<u64>,
+    /// What one flow gets at most
+    #[arg(long, value_parser = units::parse_rate_bps)]
+    per_flow: Option<u64>,
+    /// Bytes that may pass above the rate until the credit is used up
+    #[arg(long, value_parser = units::parse_bytes)]
+    burst: Option<u64>,
+    /// Rate while there is credit; unlimited if not given
+    #[arg(long, requires = "burst", value_parser = units::parse_rate_bps)]
+    burst_rate: Option<u64>,
+    /// Share of packets lost in each direction
+    #[arg(long, default_value = "0%", value_parser = units::parse_share)]
+    loss: f64,
+    /// The link's queue; the larger of one BDP and 256KiB if not given
+    #[arg(long, value_parser = units::parse_bytes)]
+    queue: Option<u64>,
+    /// A flow's own queue
+    #[arg(long, requires = "per_flow", value_parser = units::parse_bytes)]
+    per_flow_queue: Option<u64>,
+    /// MTU of the WAN in bytes
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9216))]
+    mtu: u32,
+    /// MTU of the networks on both sides; the larger of the WAN's and 1500 if not given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(576..=9216))]
+    lan_mtu: Option<u32>,
+    /// Drop "fragmentation needed"
+    #[arg(long)]
+    filter_icmp: bool,
+}
+
+impl LabArgs {
+    fn spec(&self) -> LabSpec {
+        let wan = WanSpec {
+            rtt: self.rtt,
+            rate_bps: self.rate,
+            reverse_rate_bps: self.reverse_rate,
+            per_flow_bps: self.per_flow,
+            burst: self.burst.map(|credit_bytes| Burst { credit_bytes, peak_bps: self.burst_rate }),
+            loss: self.loss,
+            queue_bytes: self.queue,
+            per_flow_queue_bytes: self.per_flow_queue,
+            mtu: self.mtu,
+            icmp: if self.filter_icmp { Icmp::Filtered } else { Icmp::Allowed },
+        };
+        let spec = LabSpec::new(wan).nodes(self.nodes);
+        LabSpec { lan_mtu: self.lan_mtu.unwrap_or(spec.lan_mtu), ..spec }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<()> {
+    // Before there are threads, so that none of them is interrupted.
+    let signals = block_signals()?;
+    match command {
+        Command::Up(args) => {
+            let lab = Lab::up(&args.spec())?;
+            introduce(&lab);
+            wait_for_end(&signals)?;
+            println!("taking the lab down");
+            Ok(())
+        }
+        Command::Check(args) => {
+            let report = Lab::up(&args.spec())?.check()?;
+            for figure in report.figures {
+                println!("{figure}");
+            }
+            Ok(())
+        }
+    }
+}
+
+fn introduce(lab: &Lab) {
+    let inventory = lab.dir().join("inventory.yaml");
+    println!("inventory   {}", inventory.display());
+    println!("run         redoline run RUNBOOK -i {}", inventory.display());
+    println!("user        oracle, by key or with the password `{}`", ssh::PASSWORD);
+    println!("node        sshd at        redo address    a root shell on it");
+    for node in lab.nodes() {
+        println!(
+            "{:<11} {:<14} {:<15} nsenter --target {} --all",
+            node.name(),
+            node.management().to_string(),
+            node.redo().to_string(),
+            node.init()
+        );
+    }
+    for side in [redoline_lab::Side::Primary, redoline_lab::Side::Standby] {
+        let router = lab.router(side);
+        println!("{:<41} nsenter --target {} --all", router.name(), router.init());
+    }
+    if let Some(node) = lab.nodes().first() {
+        let (key, hosts) = (&lab.client().key, &lab.client().known_hosts);
+        println!(
+            "log in      ssh -i {} -o UserKnownHostsFile={} oracle@{}",
+            key.display(),
+            hosts.display(),
+            node.management()
+        );
+    }
+    println!("Ctrl-C takes it down");
+}
+
+fn block_signals() -> Result<SignalFd> {
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    signals.thread_block().context("failed to block signals")?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("failed to make a signalfd")
+}
+
+/// Returns at a signal, or when standard input ends.
+fn wait_for_end(signals: &SignalFd) -> Result<()> {
+    let stdin = io::stdin();
+    loop {
+        let mut fds = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+        ];
+        poll(&mut fds, PollTimeout::NONE).context("failed to wait for Ctrl-C")?;
+        let (signalled, readable) = (fds[0].any(), fds[1].any());
+        let has_ended = readable == Some(true) && stdin.lock().read(&mut [0; 256])? == 0;
+        if signalled == Some(true) || has_ended {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What an agent can be asked to do: transfers and storage reads, each ended by one flag.
+
+pub mod cancel;
+mod control;
+pub mod cpu;
+pub mod guard;
+pub mod storage;
+pub mod transfer;
+
+pub use control::{JobControl, Jobs, RunningJob, StartError};

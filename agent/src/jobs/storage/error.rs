@@ -1,0 +1,81 @@
+//! Why storage could not be read, with the way out.
+
+use std::io;
+
+use redoline_proto::transfer::{StopCause, Stopped};
+use redoline_proto::units::Bytes;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    #[error("failed to open `{path}` for reading; {way_out}")]
+    Open {
+        path: String,
+        way_out: &'static str,
+        #[source]
+        cause: io::Error,
+    },
+    #[error(
+        "`{path}` is {found}; give a regular file under `file:` or a block device under `device:`"
+    )]
+    WrongKind { path: String, found: &'static str },
+    #[error(
+        "the file system of `{path}` ({filesystem}) refuses direct I/O, which Oracle Database uses \
+         and which alone reaches the disk; choose a file on ext4, XFS, NFS or a block device"
+    )]
+    NoDirectIo { path: String, filesystem: String },
+    #[error("failed to {operation} `{path}`")]
+    Io {
+        operation: &'static str,
+        path: String,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("failed to read {} at byte {offset} of `{path}`", Bytes(*.request_bytes))]
+    Read {
+        path: String,
+        offset: u64,
+        request_bytes: u64,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("`{path}` became shorter while it was read: nothing at byte {offset}")]
+    Shrunk { path: String, offset: u64 },
+    #[error(
+        "`{path}` holds {size_bytes} bytes, less than one read of {request_bytes}; choose a larger \
+         file or smaller reads"
+    )]
+    TooSmall { path: String, size_bytes: u64, request_bytes: u64 },
+    #[error(
+        "reads of {request_bytes} bytes are not possible on `{path}`: direct I/O needs a multiple \
+         of {alignment_bytes} bytes"
+    )]
+    Unaligned { path: String, request_bytes: u64, alignment_bytes: u32 },
+    #[error("a storage point asks for {what}, but must ask for {allowed}")]
+    InvalidPoint { what: String, allowed: &'static str },
+    #[error(
+        "a scratch file of {size} does not fit in `{dir}`: {free} are free, and {reserve} of them \
+         must stay free; ask for a smaller one, or name another directory"
+    )]
+    NoSpace { dir: String, size: Bytes, free: Bytes, reserve: Bytes },
+    #[error("failed to start a reading thread or to get memory for it")]
+    Resources(#[source] io::Error),
+    #[error("{what} did not end within {seconds} s")]
+    Deadline { what: &'static str, seconds: u64 },
+    #[error("cancelled")]
+    Cancelled,
+    #[error("{}", .0.text)]
+    Limit(Stopped),
+}
+
+impl From<StorageError> for Stopped {
+    fn from(error: StorageError) -> Self {
+        let cause = match &error {
+            StorageError::Deadline { .. } => StopCause::Deadline,
+            StorageError::Cancelled => StopCause::Cancelled,
+            StorageError::Limit(stopped) => stopped.cause,
+            _ => StopCause::System,
+        };
+        // The chain ends here: what goes over the wire is one text.
+        Self { cause, text: crate::chain(&error) }
+    }
+}

@@ -1,0 +1,225 @@
+//! Threads that read: each until it is stopped, counting as it goes.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+use super::error::StorageError;
+use super::latency::LatencyRecorder;
+use super::offsets::{Blocks, SplitMix64};
+use super::pace::Pace;
+use super::target::Source;
+use crate::jobs::cancel::CancelFlag;
+use crate::sys::pages::PageBuffer;
+use crate::sys::read_ring::{Completion, ReadRing};
+
+/// What all readers of a point share.
+#[derive(Debug)]
+pub struct Reading {
+    pub source: Arc<Source>,
+    pub blocks: Blocks,
+    pub stop: CancelFlag,
+    pub pace: Option<Pace>,
+    /// The next block of a sequential pattern.
+    pub cursor: AtomicU64,
+    pub tally: Tally,
+}
+
+/// Reads that ended so far.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub reads: AtomicU64,
+    pub bytes: AtomicU64,
+    pub short_reads: AtomicU64,
+}
+
+/// What a reader leaves behind.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub latency: LatencyRecorder,
+    /// Processor time of the thread.
+    pub cpu_us: u64,
+}
+
+impl Reading {
+    fn may_go_on(&self) -> bool {
+        if self.stop.is_set() {
+            return false;
+        }
+        self.pace.as_ref().is_none_or(|pace| pace.wait(self.blocks.request_bytes, &self.stop))
+    }
+
+    fn next_sequential(&self) -> u64 {
+        self.blocks.offset(self.cursor.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn count(&self, offset: u64, length: u64) -> Result<(), StorageError> {
+        if length == 0 {
+            return Err(StorageError::Shrunk { path: self.source.path.clone(), offset });
+        }
+        self.tally.reads.fetch_add(1, Ordering::Relaxed);
+        self.tally.bytes.fetch_add(length, Ordering::Relaxed);
+        if length < self.blocks.request_bytes {
+            self.tally.short_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn read_error(&self, offset: u64, cause: io::Error) -> StorageError {
+        self.source.read_error(offset, self.blocks.request_bytes, cause)
+    }
+}
+
+/// One session of `db file sequential read`: one random block after the other.
+pub fn read_random(
+    reading: &Reading,
+    buffer: PageBuffer,
+    mut random: SplitMix64,
+) -> Result<Done, StorageError> {
+    read_synchronously(reading, buffer, || {
+        reading.blocks.offset(random.below(reading.blocks.count))
+    })
+}
+
+/// One of the threads that together keep a number of sequential reads outstanding.
+pub fn read_next(reading: &Reading, buffer: PageBuffer) -> Result<Done, StorageError> {
+    read_synchronously(reading, buffer, || reading.next_sequential())
+}
+
+fn read_synchronously(
+    reading: &Reading,
+    mut buffer: PageBuffer,
+    mut next_offset: impl FnMut() -> u64,
+) -> Result<Done, StorageError> {
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
+    let mut latency = LatencyRecorder::default();
+    while reading.may_go_on() {
+        let offset = next_offset();
+        let started = Instant::now();
+        let length = read_at(&reading.source, &mut buffer, offset)
+            .map_err(|cause| reading.read_error(offset, cause))?;
+        latency.record(started.elapsed());
+        reading.count(offset, length as u64)?;
+    }
+    Ok(Done { latency, cpu_us: cpu_us(UsageWho::RUSAGE_THREAD).saturating_sub(cpu_before) })
+}
+
+fn read_at(source: &Source, buffer: &mut PageBuffer, offset: u64) -> io::Result<usize> {
+    loop {
+        match source.file.read_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            other => return other,
+        }
+    }
+}
+
+/// `direct path read`: one thread, each slot submitted again as soon as it completes.
+pub fn read_with_ring(reading: &Reading, slots: u32) -> Result<Done, StorageError> {
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
+    let request_bytes = reading.blocks.request_bytes as usize;
+    let ring = ReadRing::new(Arc::clone(&reading.source.file), slots, request_bytes)
+        .map_err(StorageError::Resources)?;
+    let requests = vec![Request { offset: 0, started: Instant::now() }; slots as usize];
+    let idle = (0..slots).rev().collect();
+    let latency = LatencyRecorder::default();
+    let mut reader = RingReader { reading, ring, requests, idle, turn: None, latency };
+    let outcome = reader.run();
+    let latency = std::mem::take(&mut reader.latency);
+    // Waits for what is outstanding after an error.
+    drop(reader);
+    outcome?;
+    Ok(Done { latency, cpu_us: cpu_us(UsageWho::RUSAGE_THREAD).saturating_sub(cpu_before) })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    offset: u64,
+    started: Instant,
+}
+
+struct RingReader<'a> {
+    reading: &'a Reading,
+    ring: ReadRing,
+    /// By slot.
+    requests: Vec<Request>,
+    idle: Vec<u32>,
+    /// When the pace lets the next read go.
+    turn: Option<Instant>,
+    latency: LatencyRecorder,
+}
+
+impl RingReader<'_> {
+    fn run(&mut self) -> Result<(), StorageError> {
+        loop {
+            let pause = self.submit_idle()?;
+            if self.ring.in_flight() > 0 {
+                self.reap(pause)?;
+            } else if self.reading.stop.wait_timeout(pause) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Submits into idle slots until the pace or the stop flag holds; then how long to wait at most.
+    fn submit_idle(&mut self) -> Result<Duration, StorageError> {
+        const PAUSE_MAX: Duration = Duration::from_millis(100);
+        while !self.reading.stop.is_set() {
+            let Some(&slot) = self.idle.last() else { break };
+            let now = Instant::now();
+            if let Some(pace) = &self.reading.pace {
+                let bytes = self.reading.blocks.request_bytes;
+                let turn = *self.turn.get_or_insert_with(|| pace.reserve(bytes, now));
+                if turn > now {
+                    return Ok((turn - now).min(PAUSE_MAX));
+                }
+            }
+            self.turn = None;
+            self.idle.pop();
+            let offset = self.reading.next_sequential();
+            self.requests[slot as usize] = Request { offset, started: now };
+            self.ring
+                .submit(slot, offset)
+                .map_err(|cause| self.reading.read_error(offset, cause))?;
+        }
+        Ok(PAUSE_MAX)
+    }
+
+    fn reap(&mut self, pause: Duration) -> Result<(), StorageError> {
+        let ended = self.ring.wait(pause).map_err(|cause| self.reading.read_error(0, cause))?;
+        let now = Instant::now();
+        for completion in ended {
+            self.settle(completion, now)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, completion: Completion, now: Instant) -> Result<(), StorageError> {
+        let Request { offset, started } = self.requests[completion.slot as usize];
+        self.idle.push(completion.slot);
+        match completion.outcome {
+            Ok(length) => {
+                self.latency.record(now - started);
+                self.reading.count(offset, length.into())
+            }
+            // Not read at all: its place in the file is skipped, and it is not counted.
+            Err(cause) if is_retry(&cause) => Ok(()),
+            Err(cause) => Err(self.reading.read_error(offset, cause)),
+        }
+    }
+}
+
+fn is_retry(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+}
+
+/// Processor time of a thread or the process; getrusage does not fail for either.
+pub fn cpu_us(who: UsageWho) -> u64 {
+    let Ok(usage) = getrusage(who) else { return 0 };
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    u64::try_from(micros).unwrap_or(0)
+}

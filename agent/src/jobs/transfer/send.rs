@@ -1,0 +1,149 @@
+//! The sending end of a test.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redoline_proto::transfer::{SendJob, StopCause, Stopped, TransferEvent};
+use redoline_proto::units::BytesPerSecond;
+
+use super::budget::Budget;
+use super::connect::connect;
+use super::outlet::Outlet;
+use super::payload::Ring;
+use super::receive::{connected, failed};
+use super::sampler::Sampler;
+use super::stalled::Stalled;
+use super::stream::{Finish, Stream};
+use super::watch::{Outcome, Watch};
+use super::writer::{DRAIN_MAX, Writer};
+use super::{LONGEST, stopped};
+use crate::jobs::JobControl;
+use crate::jobs::cancel::CancelFlag;
+use crate::sys::clock::monotonic_ns;
+
+/// Beyond the duration and the drain, a test that has not ended never will.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// For the threads to fill their payload.
+const READY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs to the end of the test; the last event is always its end.
+pub fn send(job: &SendJob, control: &JobControl, events: tokio::sync::mpsc::Sender<TransferEvent>) {
+    let outlet = Outlet::new(events);
+    let outcome = run(job, control, &outlet).unwrap_or_else(Outcome::nothing);
+    outlet.tell(TransferEvent::End(outcome.end(0)));
+}
+
+fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, Stopped> {
+    let sockets = connect(job, &control.cancel)?;
+    let streams: Vec<_> =
+        (0..).zip(sockets).map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
+    let halt = CancelFlag::new();
+    let crew = Crew::gather(job, &streams, &halt)?;
+    outlet.tell(TransferEvent::Connected(connected(&streams)?));
+    wait_for_go(job, control)
+        .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
+
+    let at_ns = monotonic_ns();
+    outlet.tell(TransferEvent::Started { at_ns });
+    let started = Instant::now();
+    let sampler = Sampler::new(&streams);
+    let duration = job.duration.min(LONGEST);
+    let until_ns = monotonic_ns() + duration.as_nanos() as i64;
+    let watch = Watch {
+        streams: &streams,
+        finishes: crew.start(until_ns),
+        sampler,
+        control,
+        halt: &halt,
+        outlet,
+        sample: job.reading,
+        reading: job.reading,
+        guard: job.guard,
+        deadline: started + duration + DRAIN_MAX + GRACE,
+        // A `send` that waits looks at `halt` after its timeout.
+        break_off: Stream::reset_at_close,
+        stalled: Some(Stalled::new(format!("{}:{}", job.address, job.port), started)),
+    };
+    Ok(watch.run())
+}
+
+fn wait_for_go(job: &SendJob, control: &JobControl) -> Result<(), Stopped> {
+    let called = control.go.wait_timeout(job.go_deadline);
+    if control.cancel.is_set() {
+        return Err(stopped(StopCause::Cancelled, "cancelled before the start"));
+    }
+    if !called {
+        let seconds = job.go_deadline.as_secs_f64();
+        let text = format!("the call to start did not come within {seconds} s");
+        return Err(stopped(StopCause::Deadline, text));
+    }
+    Ok(())
+}
+
+/// The threads of all streams, each waiting with its payload to be told until when to send.
+struct Crew {
+    starts: Vec<mpsc::Sender<i64>>,
+    finishes: mpsc::Receiver<Finish>,
+}
+
+impl Crew {
+    /// Returns when all are ready, so that no stream starts late for want of its payload.
+    fn gather(job: &SendJob, streams: &[Arc<Stream>], halt: &CancelFlag) -> Result<Self, Stopped> {
+        let (finished, finishes) = mpsc::channel();
+        let (ready, readies) = mpsc::channel();
+        let writers = writers(job, streams, halt);
+        let mut starts = Vec::new();
+        for (place, writer) in writers.enumerate() {
+            let (start, started) = mpsc::channel();
+            starts.push(start);
+            let (ready, finished) = (ready.clone(), finished.clone());
+            let (payload, count) = (job.payload, streams.len());
+            let run = move || {
+                let ring = Ring::new(payload, count);
+                // Nobody listens, and nobody starts it, when the test was given up.
+                let _ = ready.send(());
+                if let Ok(until_ns) = started.recv() {
+                    let _ = finished.send(writer.send_all(ring, until_ns));
+                }
+            };
+            let thread = thread::Builder::new().name(format!("send-{place}"));
+            thread.spawn(run).map_err(|error| failed("start a thread", &error))?;
+        }
+        let deadline = Instant::now() + READY_DEADLINE;
+        for _ in streams {
+            readies
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+                .map_err(|_| stopped(StopCause::System, "the payload was not ready in time"))?;
+        }
+        Ok(Self { starts, finishes })
+    }
+
+    /// Tells what each thread leaves behind.
+    fn start(self, until_ns: i64) -> mpsc::Receiver<Finish> {
+        for start in self.starts {
+            // A thread that is gone is missed by whoever waits for its finish.
+            let _ = start.send(until_ns);
+        }
+        self.finishes
+    }
+}
+
+fn writers(
+    job: &SendJob,
+    streams: &[Arc<Stream>],
+    halt: &CancelFlag,
+) -> impl Iterator<Item = Writer> {
+    let budget = job.bytes_max.map(|bytes| Arc::new(Budget::new(bytes, streams.len())));
+    let rate = job.rate.map(|rate| BytesPerSecond(rate.0 / streams.len() as f64));
+    streams.iter().enumerate().map(move |(place, stream)| Writer {
+        place,
+        stream: Arc::clone(stream),
+        halt: halt.clone(),
+        message: job.message,
+        bytes_max: job.bytes_max,
+        budget: budget.clone(),
+        rate,
+    })
+}

@@ -1,0 +1,229 @@
+//! Watches a test while its streams run: samples, limits, deadlines, and its end.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use redoline_proto::transfer::{CpuUse, Guard, StopCause, Stopped, StreamEnd};
+
+use super::outlet::Outlet;
+use super::sampler::Sampler;
+use super::stalled::Stalled;
+use super::stopped;
+use super::stream::{Finish, Stream};
+use crate::jobs::JobControl;
+use crate::jobs::cancel::CancelFlag;
+use crate::jobs::cpu::CpuTicks;
+use crate::jobs::guard::Watchman;
+use crate::sys::clock::{monotonic_ns, thread_cpu};
+
+/// How late a cancelled test may notice.
+const ATTENTION: Duration = Duration::from_millis(50);
+
+/// Samples and readings closer together than this would be most of the work.
+const INTERVAL_MIN: Duration = Duration::from_millis(5);
+
+/// For threads to end once their sockets are shut down.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// What is watched, and how.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    pub streams: &'a [Arc<Stream>],
+    pub finishes: Receiver<Finish>,
+    /// Made before the first byte moved.
+    pub sampler: Sampler<'a>,
+    pub control: &'a JobControl,
+    /// Set here; ends the threads of the streams.
+    pub halt: &'a CancelFlag,
+    pub outlet: &'a Outlet,
+    pub sample: Duration,
+    pub reading: Duration,
+    pub guard: Guard,
+    /// Of the whole test.
+    pub deadline: Instant,
+    /// Makes a stream's thread see `halt` and its socket close without delay.
+    pub break_off: fn(&Stream),
+    /// For a sender: whether the peer still takes anything.
+    pub stalled: Option<Stalled>,
+}
+
+/// What a test came to.
+#[derive(Debug)]
+pub struct Outcome {
+    pub streams: Vec<StreamEnd>,
+    pub cpu: CpuUse,
+    pub stopped: Option<Stopped>,
+}
+
+struct Rounds {
+    sample: Round,
+    reading: Round,
+    second: Round,
+}
+
+impl Watch<'_> {
+    /// Returns when all streams have ended, or a moment after they were told to.
+    pub fn run(mut self) -> Outcome {
+        let mut finished: Vec<Option<Finish>> = self.streams.iter().map(|_| None).collect();
+        let mut watchman = Watchman::new(self.guard);
+        let mut rounds = Rounds::new(&self);
+        let mut meter = Meter::start();
+        let mut stop: Option<(Stopped, Instant)> = None;
+
+        while finished.iter().any(Option::is_none) {
+            match self.finishes.recv_timeout(rounds.pause()) {
+                Ok(finish) => {
+                    let place = finish.stream;
+                    finished[place] = Some(finish);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = Instant::now();
+            let second = rounds.second.is_due(now);
+            match &stop {
+                Some((_, since)) if now > *since + LAST_WAIT => break,
+                Some(_) => {}
+                None => {
+                    let look = second.then_some(&mut watchman);
+                    let reason = self.reason_to_stop(&finished, look, now);
+                    stop = reason.map(|stopped| (self.halt_all(stopped), now));
+                }
+            }
+            if rounds.sample.is_due(now) {
+                self.sampler.sample();
+                meter.start_with_first_byte(self.sampler.bytes());
+            }
+            if rounds.reading.is_due(now) {
+                self.sampler.read();
+            }
+            if second {
+                self.sampler.ship(self.outlet);
+            }
+        }
+        self.sampler.finish(self.outlet);
+        self.outcome(finished, &meter, stop.map(|(stopped, _)| stopped))
+    }
+
+    fn reason_to_stop(
+        &mut self,
+        finished: &[Option<Finish>],
+        watchman: Option<&mut Watchman>,
+        now: Instant,
+    ) -> Option<Stopped> {
+        if self.control.cancel.is_set() {
+            return Some(stopped(StopCause::Cancelled, "cancelled"));
+        }
+        if now > self.deadline {
+            return Some(stopped(StopCause::Deadline, "the test did not end within its deadline"));
+        }
+        let trouble = finished.iter().flatten().find_map(Finish::trouble);
+        // The rest needs system calls and is looked at once a second.
+        trouble.cloned().or_else(|| {
+            let stalled = self.stalled.as_mut();
+            watchman?.look().or_else(|| stalled?.look(self.streams, now))
+        })
+    }
+
+    fn halt_all(&self, stopped: Stopped) -> Stopped {
+        self.halt.set();
+        self.streams.iter().for_each(|stream| (self.break_off)(stream));
+        stopped
+    }
+
+    fn outcome(
+        &self,
+        finished: Vec<Option<Finish>>,
+        meter: &Meter,
+        stop: Option<Stopped>,
+    ) -> Outcome {
+        let lost = finished.iter().any(Option::is_none);
+        let lost = lost.then(|| stopped(StopCause::System, "a stream's thread did not end"));
+        let early = finished.iter().flatten().find_map(|finish| finish.course.stopped().cloned());
+        let mut threads = vec![thread_cpu()];
+        threads.extend(finished.iter().flatten().map(|finish| finish.cpu));
+        let streams = self.streams.iter().zip(finished).map(|(stream, finish)| match finish {
+            Some(finish) => stream.end(finish.last_words, finish.drained),
+            None => stream.end(Default::default(), false),
+        });
+        Outcome {
+            streams: streams.collect(),
+            cpu: meter.cpu_use(&threads),
+            stopped: stop.or(early).or(lost),
+        }
+    }
+}
+
+impl Rounds {
+    fn new(watch: &Watch<'_>) -> Self {
+        Self {
+            sample: Round::every(watch.sample.max(INTERVAL_MIN)),
+            reading: Round::every(watch.reading.max(INTERVAL_MIN)),
+            second: Round::every(Duration::from_secs(1)),
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let next = self.sample.next.min(self.reading.next).min(self.second.next);
+        next.saturating_duration_since(Instant::now()).min(ATTENTION)
+    }
+}
+
+/// Comes round at fixed times; a round that was missed is not made up for.
+struct Round {
+    next: Instant,
+    every: Duration,
+}
+
+impl Round {
+    fn every(every: Duration) -> Self {
+        Self { next: Instant::now() + every, every }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        if now < self.next {
+            return false;
+        }
+        self.next += self.every;
+        if self.next <= now {
+            self.next = now + self.every;
+        }
+        true
+    }
+}
+
+/// What the processors did from its start on.
+struct Meter {
+    began_ns: i64,
+    ticks: Option<CpuTicks>,
+    flowing: bool,
+}
+
+impl Meter {
+    fn start() -> Self {
+        Self { began_ns: monotonic_ns(), ticks: CpuTicks::now(), flowing: false }
+    }
+
+    /// Before it, the host only waited.
+    fn start_with_first_byte(&mut self, bytes: u64) {
+        if !self.flowing && bytes > 0 {
+            *self = Self { flowing: true, ..Self::start() };
+        }
+    }
+
+    fn cpu_use(&self, threads: &[Duration]) -> CpuUse {
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let now = CpuTicks::now();
+        let host = self.ticks.as_ref().zip(now.as_ref()).and_then(|(then, now)| then.until(now));
+        CpuUse {
+            threads_us: microseconds(threads.iter().sum()),
+            busiest_thread_us: threads.iter().max().copied().map_or(0, microseconds),
+            elapsed_us: (monotonic_ns() - self.began_ns).unsigned_abs() / 1000,
+            host_cores: host.map(|load| load.busy_cores),
+            host_softirq_cores: host.map(|load| load.softirq_cores),
+            host_steal_cores: host.map(|load| load.steal_cores),
+            busiest_core_share: host.map(|load| load.busiest_core_share),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The thread that writes one stream, and sees to it that what it wrote arrives.
+
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redoline_proto::transfer::{StopCause, Stopped};
+use redoline_proto::units::{Bytes, BytesPerSecond};
+
+use super::allowance::{Allowance, Next};
+use super::budget::Budget;
+use super::payload::Ring;
+use super::socket::LastWords;
+use super::stopped;
+use super::stream::{Course, Finish, Stream};
+use crate::jobs::cancel::CancelFlag;
+use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::sys::{tcp, tcp_info};
+
+/// How long a `send` may wait for room before it looks whether the test is over.
+pub const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// For what is under way to arrive, once the last byte is written.
+const DRAIN_MIN: Duration = Duration::from_secs(2);
+pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Between two looks whether it has.
+const DRAIN_LOOK: Duration = Duration::from_millis(5);
+
+/// `TCP_CLOSE` of `tcpi_state`.
+const CLOSED: u32 = 7;
+
+/// Sends one stream; one thread each.
+pub struct Writer {
+    /// Among the streams.
+    pub place: usize,
+    pub stream: Arc<Stream>,
+    pub halt: CancelFlag,
+    pub message: Bytes,
+    /// Of all streams together, for the text that says so.
+    pub bytes_max: Option<Bytes>,
+    pub budget: Option<Arc<Budget>>,
+    /// Of this stream.
+    pub rate: Option<BytesPerSecond>,
+}
+
+/// Why writing ended.
+enum WriteEnd {
+    Elapsed,
+    Halted,
+    Spent,
+    Failed(io::Error),
+}
+
+impl Writer {
+    /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble.
+    pub fn send_all(&self, ring: Ring, until_ns: i64) -> Finish {
+        let cpu_before = thread_cpu();
+        let began = Instant::now();
+        let write_end = self.write(ring, until_ns);
+        let drained = match write_end {
+            WriteEnd::Elapsed | WriteEnd::Spent => self.drain(began.elapsed()),
+            WriteEnd::Halted | WriteEnd::Failed(_) => false,
+        };
+        let last_words = LastWords::of(&self.stream.socket);
+        if !drained {
+            self.stream.reset_at_close();
+        }
+        let cpu = thread_cpu() - cpu_before;
+        Finish { stream: self.place, last_words, drained, cpu, course: self.course(write_end) }
+    }
+
+    /// Writes message after message, as a process that has redo to ship and never runs out of it.
+    fn write(&self, mut ring: Ring, until_ns: i64) -> WriteEnd {
+        let mut socket = &self.stream.socket;
+        let mut now_ns = monotonic_ns();
+        let mut allowance = Allowance::new(self.rate, self.budget.clone(), now_ns);
+        let message = self.message.0 as usize;
+        let mut left = message;
+        self.stream.progress.begin(now_ns);
+        while now_ns < until_ns {
+            if self.halt.is_set() {
+                return WriteEnd::Halted;
+            }
+            let most = match allowance.next(left, now_ns) {
+                Next::Write { bytes } => bytes,
+                Next::Wait(time) => {
+                    self.halt.wait_timeout(time.min(nanoseconds_until(now_ns, until_ns)));
+                    now_ns = monotonic_ns();
+                    continue;
+                }
+                Next::Spent => return WriteEnd::Spent,
+            };
+            let written = match socket.write(ring.next(most)) {
+                Ok(bytes) => bytes,
+                Err(error) if is_pause(&error) => 0,
+                Err(error) => return WriteEnd::Failed(error),
+            };
+            now_ns = monotonic_ns();
+            if written > 0 {
+                self.stream.progress.add(written, now_ns);
+                allowance.wrote(written);
+                ring.advance(written);
+                left = if written == left { message } else { left - written };
+            }
+        }
+        WriteEnd::Elapsed
+    }
+
+    /// Waits until the peer has acknowledged everything; false when it did not within the deadline.
+    fn drain(&self, wrote_for: Duration) -> bool {
+        let socket = &self.stream.socket;
+        if socket.shutdown(Shutdown::Write).is_err() {
+            return false;
+        }
+        let unacked = tcp::unacked_bytes(socket).unwrap_or(0);
+        let deadline =
+            Instant::now() + drain_time(unacked, self.stream.progress.bytes(), wrote_for);
+        loop {
+            // Counts the FIN, too.
+            if tcp::unacked_bytes(socket).is_ok_and(|bytes| bytes == 0) {
+                return true;
+            }
+            let closed = tcp_info::read(socket).is_ok_and(|tcp| tcp.state == Some(CLOSED));
+            if closed || Instant::now() >= deadline || self.halt.is_set() {
+                return false;
+            }
+            self.halt.wait_timeout(DRAIN_LOOK);
+        }
+    }
+
+    fn course(&self, write_end: WriteEnd) -> Course {
+        match write_end {
+            WriteEnd::Elapsed | WriteEnd::Halted => Course::Ran,
+            WriteEnd::Spent => Course::Spent(self.spent()),
+            WriteEnd::Failed(error) => Course::Trouble(self.broken(&error)),
+        }
+    }
+
+    fn spent(&self) -> Stopped {
+        let bytes = self.bytes_max.unwrap_or_default();
+        stopped(StopCause::Limit, format!("all {bytes} that may be sent were sent"))
+    }
+
+    fn broken(&self, error: &io::Error) -> Stopped {
+        let peer = self.stream.socket.peer_addr();
+        let peer = peer.map_or_else(|_| "the receiver".to_owned(), |peer| peer.to_string());
+        let (stream, bytes) = (self.stream.index, self.stream.progress.bytes());
+        let text = format!("{peer} broke stream {stream} after {bytes} bytes: {error}");
+        stopped(StopCause::Peer, text)
+    }
+}
+
+/// Twice the time that what is under way took to leave, within bounds.
+fn drain_time(unacked: u64, written: u64, wrote_for: Duration) -> Duration {
+    let share = unacked as f64 / written.max(1) as f64;
+    wrote_for.mul_f64(2.0 * share.min(1.0)).clamp(DRAIN_MIN, DRAIN_MAX)
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
+    Duration::from_nanos((until_ns - now_ns).max(0).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_path_gets_more_time_to_drain() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(drain_time(0, 1000, minute), Duration::from_secs(2));
+        assert_eq!(drain_time(25, 1000, minute), Duration::from_secs(3));
+        assert_eq!(drain_time(1000, 1000, minute), Duration::from_secs(5));
+        assert_eq!(drain_time(0, 0, minute), Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,11 @@
+//! The agent as its controller sees it: over a stream, in gRPC, with real sockets on loopback.
+
+#![expect(clippy::unwrap_used, reason = "the lint's own exception does not cover helpers of tests")]
+
+mod support;
+
+mod ends;
+mod hello;
+mod process;
+mod refusals;
+mod transfer;

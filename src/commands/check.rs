@@ -1,0 +1,16 @@
+//! `redoline check`: the plan and its cost; contacts nothing.
+
+use super::planned::{self, Passwords};
+use crate::cli::CheckArgs;
+use crate::exit::Exit;
+use crate::plan::{cost, show};
+
+pub(super) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
+    match planned::plan(&args.plan, Passwords::Leave)? {
+        Ok(planned) => {
+            print!("{}", show(&planned.plan, &cost(&planned.plan)));
+            Ok(Exit::Success)
+        }
+        Err(exit) => Ok(exit),
+    }
+}

@@ -1,0 +1,89 @@
+//! Glue: reads files, calls the modules, writes files. The only module that knows all others.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands talk to the terminal")]
+
+mod check;
+mod clean;
+mod files;
+mod init;
+mod passwords;
+mod planned;
+mod report;
+mod run;
+mod schema;
+mod watch;
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Exit;
+use crate::report::model::Report;
+use crate::report::terminal;
+
+/// Runs a command to its exit code; an error is the controller's own.
+pub fn run(cli: Cli) -> Exit {
+    let result = match cli.command {
+        Command::Run(args) => on_runtime(run::run(args)),
+        Command::Check(args) => check::check(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Clean(args) => on_runtime(clean::clean(args)),
+        Command::Init(args) => init::init(&args),
+        Command::Schema(args) => schema::print(args.of),
+        Command::Completions(args) => {
+            let mut command = Cli::command();
+            clap_complete::generate(args.shell, &mut command, "redoline", &mut std::io::stdout());
+            Ok(Exit::Success)
+        }
+        Command::Agent(args) => return agent(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        match error.downcast_ref::<Refusal>() {
+            Some(_) => Exit::Usage,
+            None => Exit::Internal,
+        }
+    })
+}
+
+/// The user's mistake or the file system's: nothing was contacted.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+fn agent(args: &redoline_agent::AgentArgs) -> Exit {
+    match redoline_agent::run(args) {
+        Ok(_ended) => Exit::Success,
+        Err(error) => {
+            eprintln!("redoline agent: {}", redoline_agent::chain(&error));
+            Exit::Internal
+        }
+    }
+}
+
+fn on_runtime(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("failed to start the asynchronous runtime")?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
+}
+
+/// Whether colours and bars make sense on standard output.
+fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// The summary of a report, for standard output.
+fn terminal_text(report: &Report) -> String {
+    let style = match stdout_is_terminal() {
+        true => terminal::Style::Ansi,
+        false => terminal::Style::Plain,
+    };
+    let (_, columns) = console::Term::stdout().size();
+    terminal::render(report, style, usize::from(columns))
+}

@@ -1,0 +1,235 @@
+//! The state of a run while it goes on: who is there, what was found, what may still be used.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redoline_proto::facts::{FactsRequest, HostFacts, Peer};
+use redoline_proto::transfer::{Guard, JobId, Token};
+use redoline_proto::units::Bytes;
+
+use super::events::EventSender;
+use super::results::Results;
+use super::transfer::Ends;
+use crate::agents::session::Agent;
+use crate::plan::Plan;
+use crate::plan::node::{Direction, NodeId, PairId};
+use crate::record::event::{Event, StepFailure};
+use crate::record::measurement::{Failure, FailureCause, Measurement, MeasurementId, Series};
+
+/// Owned by the executor; steps borrow it one after the other.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub plan: &'a Plan,
+    pub events: EventSender,
+    pub results: Results,
+    pub facts: BTreeMap<NodeId, HostFacts>,
+    agents: BTreeMap<NodeId, Agent>,
+    /// Lost ones are kept apart, so that they too are released at the end.
+    lost: BTreeMap<NodeId, (Failure, Option<Agent>)>,
+    /// The time of day in minutes after midnight; an argument, so that tests can hold it.
+    minute_of_day: fn() -> u16,
+    sent: u64,
+    measurements: u32,
+    series: u32,
+    jobs: u64,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(plan: &'a Plan, events: EventSender, minute_of_day: fn() -> u16) -> Self {
+        Self {
+            plan,
+            events,
+            results: Results::default(),
+            facts: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            minute_of_day,
+            sent: 0,
+            measurements: 0,
+            series: 0,
+            jobs: 0,
+        }
+    }
+
+    pub async fn add_agent(&mut self, agent: Agent) {
+        let ready = Event::NodeReady {
+            node: agent.node,
+            clock: agent.clock(),
+            agent: agent.origin.clone(),
+            accepted_host_key: agent.accepted_host_key.clone(),
+        };
+        self.events.send(ready).await;
+        self.agents.insert(agent.node, agent);
+    }
+
+    pub fn agent(&self, node: NodeId) -> Result<&Agent, Failure> {
+        match (self.agents.get(&node), self.lost.get(&node)) {
+            (Some(agent), _) => Ok(agent),
+            (None, Some((failure, _))) => Err(failure.clone()),
+            (None, None) => Err(super::failure::could_not_measure(
+                Some(node),
+                "connect",
+                "the node takes no part in this run",
+            )),
+        }
+    }
+
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
+    }
+
+    /// The node takes no further part; said once.
+    pub async fn lose(&mut self, failure: Failure) {
+        let Some(node) = failure.node else { return };
+        if self.lost.contains_key(&node) {
+            return;
+        }
+        let agent = self.agents.remove(&node);
+        self.lost.insert(node, (failure.clone(), agent));
+        self.events.send(Event::NodeLost { node, failure }).await;
+    }
+
+    /// Takes a step's failures: nodes that are lost take no further part.
+    pub async fn note(&mut self, failures: &[StepFailure]) {
+        for failure in failures {
+            if failure.cause() == FailureCause::Unreachable {
+                self.lose(failure.failure.clone()).await;
+            }
+        }
+    }
+
+    /// Every agent, also of nodes that were lost, for the release at the end.
+    pub fn into_agents(self) -> Vec<Agent> {
+        let lost = self.lost.into_values().filter_map(|(_, agent)| agent);
+        self.agents.into_values().chain(lost).collect()
+    }
+
+    pub fn ends(
+        &self,
+        pair: PairId,
+        direction: Direction,
+        step: usize,
+    ) -> Result<Ends<'_>, Failure> {
+        let nodes = self.plan.pair(pair);
+        let (sender, receiver) = (nodes.sender(direction), nodes.receiver(direction));
+        Ok(Ends {
+            pair,
+            direction,
+            step,
+            sender: self.agent(sender)?,
+            sender_node: self.plan.node(sender),
+            receiver: self.agent(receiver)?,
+            receiver_node: self.plan.node(receiver),
+        })
+    }
+
+    pub fn next_job(&mut self) -> (JobId, Token) {
+        self.jobs += 1;
+        (JobId(self.jobs), Token(rand::random()))
+    }
+
+    pub fn next_measurement(&mut self) -> MeasurementId {
+        self.measurements += 1;
+        MeasurementId(self.measurements)
+    }
+
+    pub fn next_series(&mut self) -> u32 {
+        self.series += 1;
+        self.series
+    }
+
+    pub async fn measured(&mut self, measurement: Measurement) {
+        self.events.send(Event::Measured { measurement }).await;
+    }
+
+    pub async fn finished_series(&mut self, series: Series) {
+        self.events.send(Event::SeriesFinished { series }).await;
+    }
+
+    pub async fn warn(&self, node: Option<NodeId>, text: String) {
+        self.events.send(Event::Warning { node, text }).await;
+    }
+
+    pub fn guard(&self) -> Guard {
+        Guard { cpu_share_max: self.plan.limits.cpu, load_max: self.plan.limits.load }
+    }
+
+    pub fn count_sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+    }
+
+    /// What the runbook's `bytes` still allows; `None` without such a limit.
+    pub fn bytes_left(&self) -> Option<Bytes> {
+        self.plan.limits.bytes.map(|limit| Bytes(limit.0.saturating_sub(self.sent)))
+    }
+
+    /// Whether a test may start now: the run's bytes are not used up, and it is within the window.
+    pub fn may_start(&self) -> Result<(), Failure> {
+        let limit = |text: String| Failure {
+            node: None,
+            phase: "limits".to_owned(),
+            text,
+            cause: FailureCause::Limit,
+        };
+        if self.bytes_left() == Some(Bytes(0)) {
+            let bytes = self.plan.limits.bytes.unwrap_or_default();
+            return Err(limit(format!("the run has used up its limit of {bytes}")));
+        }
+        match self.plan.limits.window {
+            Some(window) if !window.contains((self.minute_of_day)()) => {
+                Err(limit("it is outside the runbook's window for tests".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The facts that a node is asked for: itself, and its ways to the peers of its pairs.
+    pub fn facts_request(&self, node: NodeId) -> FactsRequest {
+        let mut peers: Vec<NodeId> = self
+            .plan
+            .pairs
+            .iter()
+            .filter_map(|pair| match (pair.primary == node, pair.standby == node) {
+                (true, _) => Some(pair.standby),
+                (_, true) => Some(pair.primary),
+                _ => None,
+            })
+            .collect();
+        peers.dedup();
+        let peer = |id: NodeId| Peer {
+            name: self.plan.node(id).name.clone(),
+            address: self.plan.node(id).redo.address.to_string(),
+        };
+        FactsRequest {
+            peers: peers.into_iter().map(peer).collect(),
+            redo_address: self.plan.node(node).redo.bind.to_string(),
+            deadline_ms: 0,
+        }
+    }
+
+    /// Asks every node for its facts at once; `hops` bounds what the network is asked.
+    pub async fn gather_facts(&mut self, hops: Duration) -> Vec<StepFailure> {
+        let requests: Vec<_> =
+            self.agents.keys().map(|node| (*node, self.facts_request(*node))).collect();
+        let answers = requests.into_iter().map(|(node, request)| {
+            let agent = &self.agents[&node];
+            async move { (node, agent.facts(request, hops).await, agent) }
+        });
+        let mut failures = Vec::new();
+        let mut gathered = Vec::new();
+        for (node, answer, agent) in futures_util::future::join_all(answers).await {
+            match answer {
+                Ok(facts) => gathered.push((node, facts)),
+                Err(error) => failures.push(StepFailure {
+                    pair: None,
+                    failure: super::failure::of_agent(agent, "gather facts", &error),
+                }),
+            }
+        }
+        for (node, facts) in gathered {
+            self.facts.insert(node, facts.clone());
+            self.events.send(Event::NodeFacts { node, facts: Box::new(facts) }).await;
+        }
+        failures
+    }
+}

@@ -1,0 +1,83 @@
+//! What a test asks of its sockets: buffers by size or by bandwidth-delay product, MSS by MTU.
+
+use std::net::IpAddr;
+
+use redoline_proto::transfer::SocketRequest;
+use redoline_proto::units::BytesPerSecond;
+
+use super::At;
+use crate::analysis::bdp;
+use crate::execute::run::Run;
+use crate::plan::node::PairId;
+use crate::plan::step::{BufferSize, ThroughputSpec};
+
+/// TCP and IP headers without options (RFC 6691: the MSS does not count options).
+const HEADERS_IPV4: u32 = 40;
+const HEADERS_IPV6: u32 = 60;
+
+/// The request for a pair's sockets; `Err` says why it cannot be known.
+pub fn request(
+    run: &Run<'_>,
+    at: At<'_>,
+    spec: &ThroughputSpec,
+    pair: PairId,
+) -> Result<SocketRequest, String> {
+    let socket_buffer_bytes = match spec.socket_buffer {
+        BufferSize::Auto => None,
+        BufferSize::Fixed(bytes) => Some(bytes.0),
+        BufferSize::TimesBdp(factor) => Some(times_bdp(run, at, pair, factor)?),
+    };
+    let mss_bytes = spec.mtu.map(|mtu| mtu - headers(run, pair));
+    Ok(SocketRequest {
+        socket_buffer_bytes,
+        congestion_control: spec.congestion_control.clone(),
+        mss_bytes,
+    })
+}
+
+/// The best steady rate so far in this direction, else the need, else the declared bandwidth; times
+/// the shortest round trip seen on the pair.
+fn times_bdp(run: &Run<'_>, at: At<'_>, pair: PairId, factor: f64) -> Result<u64, String> {
+    let rate = run
+        .results
+        .best_rate(at.direction)
+        .or_else(|| needed_rate(run))
+        .or(run.plan.configuration.network.bandwidth)
+        .ok_or("a multiple of the BDP needs a rate: measure one first, or state a need")?;
+    let rtt = run.results.min_rtt(pair).ok_or(
+        "a multiple of the BDP needs a round-trip time, and none was measured on the pair",
+    )?;
+    Ok(bdp::times_bdp(factor, rate, rtt).0)
+}
+
+fn needed_rate(run: &Run<'_>) -> Option<BytesPerSecond> {
+    let need = run.plan.need.as_ref()?;
+    let highest = need.threads.values().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    highest.or(need.total).map(|rate| need.with_headroom(rate))
+}
+
+fn headers(run: &Run<'_>, pair: PairId) -> u32 {
+    match run.plan.node(run.plan.pair(pair).primary).redo.address {
+        IpAddr::V4(_) => HEADERS_IPV4,
+        IpAddr::V6(_) => HEADERS_IPV6,
+    }
+}
+
+/// Why an MTU cannot be tested on a pair: a clamp can only lower what the interfaces carry.
+pub fn not_testable(run: &Run<'_>, pair: PairId, mtu: u32) -> Option<String> {
+    let nodes = run.plan.pair(pair);
+    [nodes.primary, nodes.standby].into_iter().find_map(|node| {
+        let name = &run.plan.node(node).name;
+        let facts = run.facts.get(&node)?;
+        let address = run.plan.node(node).redo.bind.to_string();
+        let interface =
+            facts.interfaces.iter().find(|interface| interface.addresses.contains(&address))?;
+        let carried = interface.mtu_bytes?;
+        (mtu > carried).then(|| {
+            format!(
+                "not testable here: `{}` on `{name}` has MTU {carried}, and a test can only lower it",
+                interface.name
+            )
+        })
+    })
+}

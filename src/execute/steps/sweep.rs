@@ -1,0 +1,158 @@
+//! Sweeps: the same test with one key varied, pair by pair.
+
+use super::At;
+use super::measure::{Measured, measure};
+use super::socket;
+use super::throughput::{parameters, register};
+use crate::execute::run::Run;
+use crate::plan::node::PairId;
+use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Vary};
+use crate::record::event::StepFailure;
+use crate::record::measurement::{
+    FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
+};
+
+/// One value of the varied key.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    SocketBuffer(BufferSize),
+    Mtu(u32),
+}
+
+pub async fn run(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    spec: &SweepSpec,
+    pairs: &[PairId],
+) -> Vec<StepFailure> {
+    let mut failures = Vec::new();
+    for pair in pairs {
+        let of_pair = sweep_pair(run, at, spec, *pair).await;
+        let stop = of_pair.iter().any(|failure| failure.cause() == FailureCause::Limit);
+        run.note(&of_pair).await;
+        failures.extend(of_pair);
+        if stop {
+            break;
+        }
+    }
+    failures
+}
+
+/// A value that cannot be measured is a point without a number; the others go on.
+async fn sweep_pair(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    spec: &SweepSpec,
+    pair: PairId,
+) -> Vec<StepFailure> {
+    let mut points = Vec::new();
+    let mut failures = Vec::new();
+    let mut best: Option<Measured> = None;
+    let mut stopped_because = StoppedBecause::AllValues;
+    for value in values(&spec.vary) {
+        if let Some(remark) = why_not(run, pair, value) {
+            points.push(point(value, None, Some(remark)));
+            continue;
+        }
+        match measure_value(run, at, &spec.throughput, pair, value).await {
+            Ok(measured) => {
+                points.push(point(value, Some(&measured), None));
+                failures.extend(measured.failures.iter().cloned());
+                if rate(&measured) > best.as_ref().and_then(rate) {
+                    best = Some(measured);
+                }
+            }
+            Err(of_value) => {
+                let remark = of_value.first().map(|failure| failure.failure.text.clone());
+                points.push(point(value, None, remark));
+                let hopeless = of_value.iter().any(ends_the_sweep);
+                failures.extend(of_value);
+                if hopeless {
+                    stopped_because = StoppedBecause::Interrupted;
+                    break;
+                }
+            }
+        }
+    }
+    if let Some(measured) = &best {
+        register(run, at, &[pair], measured, |result| result);
+    }
+    let series = Series {
+        id: run.next_series(),
+        step: at.index,
+        kind: SeriesKind::Sweep,
+        variable: match spec.vary {
+            Vary::SocketBuffer(_) => Variable::SocketBuffer,
+            Vary::Mtu(_) => Variable::Mtu,
+        },
+        direction: Some(at.direction),
+        pair: Some(pair),
+        node: None,
+        points,
+        tolerance: None,
+        stopped_because,
+    };
+    run.finished_series(series).await;
+    failures
+}
+
+/// After these no further value can be measured either.
+fn ends_the_sweep(failure: &StepFailure) -> bool {
+    matches!(failure.cause(), FailureCause::Limit | FailureCause::Unreachable | FailureCause::Busy)
+}
+
+fn rate(measured: &Measured) -> Option<f64> {
+    measured.summary.rate().map(|rate| rate.0)
+}
+
+fn values(vary: &Vary) -> Vec<Value> {
+    match vary {
+        Vary::SocketBuffer(sizes) => sizes.iter().copied().map(Value::SocketBuffer).collect(),
+        Vary::Mtu(sizes) => sizes.iter().copied().map(Value::Mtu).collect(),
+    }
+}
+
+fn why_not(run: &Run<'_>, pair: PairId, value: Value) -> Option<String> {
+    match value {
+        Value::Mtu(mtu) => socket::not_testable(run, pair, mtu),
+        Value::SocketBuffer(_) => None,
+    }
+}
+
+async fn measure_value(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    throughput: &ThroughputSpec,
+    pair: PairId,
+    value: Value,
+) -> Result<Measured, Vec<StepFailure>> {
+    let mut spec = throughput.clone();
+    match value {
+        Value::SocketBuffer(size) => spec.socket_buffer = size,
+        Value::Mtu(mtu) => spec.mtu = Some(mtu),
+    }
+    // `check` refuses a sweep whose number of connections is not fixed.
+    let num_conn = match spec.num_conn {
+        NumConn::Fixed(count) => count,
+        NumConn::Later(_) | NumConn::Ladder(_) => 1,
+    };
+    let parameters = parameters(run, at, &spec, &[pair], num_conn).map_err(|e| vec![e])?;
+    measure(run, at, &spec, &[pair], &parameters).await
+}
+
+fn point(value: Value, measured: Option<&Measured>, remark: Option<String>) -> SeriesPoint {
+    let (number, label) = match value {
+        Value::SocketBuffer(size) => (asked_bytes(size, measured), size.to_string()),
+        Value::Mtu(mtu) => (Some(f64::from(mtu)), mtu.to_string()),
+    };
+    SeriesPoint { value: number, label, measurement: measured.map(|m| m.id), remark }
+}
+
+/// What was asked for; of a multiple of the BDP only the measurement knows it.
+fn asked_bytes(size: BufferSize, measured: Option<&Measured>) -> Option<f64> {
+    match size {
+        BufferSize::Auto => None,
+        BufferSize::Fixed(bytes) => Some(bytes.0 as f64),
+        BufferSize::TimesBdp(_) => measured.and_then(|m| m.socket_buffer_bytes).map(|b| b as f64),
+    }
+}

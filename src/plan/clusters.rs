@@ -1,0 +1,242 @@
+//! From the inventory to nodes and pairs.
+
+use std::path::{Path, PathBuf};
+
+use super::access::{Access, SshAccess};
+use super::node::{
+    Configuration, DeclaredNetwork, Node, NodeId, Pair, PairId, PortRange, RedoAddress, Role,
+};
+use super::options::Options;
+use crate::runbook::inventory::{self, ClusterFile, InventoryFile, NodeFile, SshFile};
+use crate::runbook::problem::{Fault, Faults, Problem};
+use crate::runbook::source::Place;
+
+/// Both clusters, as far as `--limit` keeps them.
+#[derive(Clone, Debug)]
+pub struct Clusters {
+    pub configuration: Configuration,
+    pub nodes: Vec<Node>,
+    pub pairs: Vec<Pair>,
+    pub remarks: Vec<String>,
+    /// Names of all nodes and pairs before `--limit`.
+    pub all_node_names: Vec<String>,
+    pub all_pair_names: Vec<String>,
+    /// Of all primary nodes.
+    pub threads: Vec<u32>,
+}
+
+impl Clusters {
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|node| node.name == name).map(NodeId)
+    }
+
+    pub fn pair_named(&self, name: &str) -> Option<PairId> {
+        self.pairs.iter().position(|pair| self.pair_name(*pair) == name).map(PairId)
+    }
+
+    fn pair_name(&self, pair: Pair) -> String {
+        format!("{}-{}", self.nodes[pair.primary.0].name, self.nodes[pair.standby.0].name)
+    }
+}
+
+/// Nodes and pairs, or every reason why not.
+pub fn resolve(inventory: &InventoryFile, options: &Options) -> Result<Clusters, Vec<Problem>> {
+    let mut faults = inventory::clashes(inventory);
+    let mut nodes = Vec::new();
+    for (file, role) in [(&inventory.primary, Role::Primary), (&inventory.standby, Role::Standby)] {
+        for node in &file.nodes {
+            match resolve_node(node, file, role, inventory, options) {
+                Ok(node) => nodes.push(node),
+                Err(more) => faults.extend(more),
+            }
+        }
+    }
+    let pairs = pairs(inventory.primary.nodes.len(), inventory.standby.nodes.len());
+    if faults.is_empty() {
+        faults.extend(families(inventory, &nodes, &pairs));
+    }
+    let mut problems: Vec<Problem> =
+        faults.into_iter().map(|fault| Problem::of_file(&inventory.source, fault)).collect();
+    let names: Vec<String> = all_names(inventory);
+    problems.extend(options.limit.iter().filter(|name| !names.contains(name)).map(|name| {
+        let known = names.iter().map(String::as_str);
+        Problem::of_argument("--limit", Fault::unknown(Place::new(1, 1), "node", name, known))
+    }));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let clusters = Clusters {
+        configuration: configuration(inventory),
+        all_pair_names: pair_names(&nodes, &pairs),
+        all_node_names: names,
+        threads: inventory.primary.nodes.iter().filter_map(|node| node.thread).collect(),
+        remarks: remarks(inventory),
+        nodes,
+        pairs,
+    };
+    Ok(limited(clusters, &options.limit))
+}
+
+fn all_names(inventory: &InventoryFile) -> Vec<String> {
+    let nodes = inventory.primary.nodes.iter().chain(&inventory.standby.nodes);
+    nodes.map(|node| node.name.clone()).collect()
+}
+
+fn pair_names(nodes: &[Node], pairs: &[Pair]) -> Vec<String> {
+    let name = |id: NodeId| &nodes[id.0].name;
+    pairs.iter().map(|pair| format!("{}-{}", name(pair.primary), name(pair.standby))).collect()
+}
+
+fn configuration(inventory: &InventoryFile) -> Configuration {
+    let cluster = |file: &ClusterFile, role: Role| file.name.clone().unwrap_or(role.to_string());
+    Configuration {
+        name: inventory.name.clone(),
+        network: DeclaredNetwork {
+            bandwidth: inventory.network.bandwidth,
+            devices: inventory.network.devices.clone(),
+            notes: inventory.network.notes.clone(),
+        },
+        primary_cluster: cluster(&inventory.primary, Role::Primary),
+        standby_cluster: cluster(&inventory.standby, Role::Standby),
+        demo: inventory.demo,
+    }
+}
+
+/// Node i to node i; the shorter side is used again in turn.
+fn pairs(primaries: usize, standbys: usize) -> Vec<Pair> {
+    (0..primaries.max(standbys))
+        .map(|index| Pair {
+            primary: NodeId(index % primaries),
+            standby: NodeId(primaries + index % standbys),
+        })
+        .collect()
+}
+
+fn remarks(inventory: &InventoryFile) -> Vec<String> {
+    let (primaries, standbys) = (inventory.primary.nodes.len(), inventory.standby.nodes.len());
+    let (shorter, count) = match primaries.cmp(&standbys) {
+        std::cmp::Ordering::Equal => return Vec::new(),
+        std::cmp::Ordering::Less => (Role::Primary, primaries),
+        std::cmp::Ordering::Greater => (Role::Standby, standbys),
+    };
+    let nodes = if count == 1 { "node is" } else { "nodes are" };
+    vec![format!(
+        "{primaries} primary and {standbys} standby nodes: the {count} {shorter} {nodes} used again \
+         in turn, so some pairs share a node"
+    )]
+}
+
+/// Keeps the named nodes, and the pairs of which both ends are kept.
+fn limited(clusters: Clusters, limit: &[String]) -> Clusters {
+    if limit.is_empty() {
+        return clusters;
+    }
+    let kept: Vec<usize> =
+        (0..clusters.nodes.len()).filter(|id| limit.contains(&clusters.nodes[*id].name)).collect();
+    let new_id = |id: NodeId| kept.iter().position(|kept| *kept == id.0).map(NodeId);
+    let pairs = clusters.pairs.iter().filter_map(|pair| {
+        Some(Pair { primary: new_id(pair.primary)?, standby: new_id(pair.standby)? })
+    });
+    let pairs = pairs.collect();
+    let nodes = kept.iter().map(|id| clusters.nodes[*id].clone()).collect();
+    let mut remarks = clusters.remarks;
+    remarks.push(format!("limited to {}", limit.join(", ")));
+    Clusters { nodes, pairs, remarks, ..clusters }
+}
+
+/// An IPv4 address cannot reach an IPv6 address.
+fn families(inventory: &InventoryFile, nodes: &[Node], pairs: &[Pair]) -> Faults {
+    let files: Vec<&NodeFile> =
+        inventory.primary.nodes.iter().chain(&inventory.standby.nodes).collect();
+    let mismatch = |pair: &Pair| {
+        let (primary, standby) = (&nodes[pair.primary.0], &nodes[pair.standby.0]);
+        if primary.redo.address.is_ipv4() == standby.redo.address.is_ipv4() {
+            return None;
+        }
+        let found = format!(
+            "`{}` and `{}` are a pair, but {} and {} are not of one IP version",
+            primary.name, standby.name, primary.redo.address, standby.redo.address
+        );
+        let place = files[pair.standby.0].redo.place;
+        Some(Fault::new(place, found).right("give both an IPv4 or both an IPv6 address"))
+    };
+    pairs.iter().filter_map(mismatch).collect()
+}
+
+fn resolve_node(
+    file: &NodeFile,
+    cluster: &ClusterFile,
+    role: Role,
+    inventory: &InventoryFile,
+    options: &Options,
+) -> Result<Node, Faults> {
+    let defaults = &inventory.defaults;
+    let (first, last) = file.data_ports.unwrap_or(defaults.data_ports);
+    Ok(Node {
+        name: file.name.clone(),
+        role,
+        cluster: cluster.name.clone().unwrap_or(role.to_string()),
+        thread: file.thread,
+        access: access(file, &defaults.ssh, options)?,
+        redo: RedoAddress {
+            address: file.redo.address,
+            bind: file.redo.bind.unwrap_or(file.redo.address),
+            seen_as: file.redo.seen_as.unwrap_or(file.redo.address),
+        },
+        data_ports: PortRange { first, last },
+        agent_dir: file.agent_dir.clone().or_else(|| defaults.agent_dir.clone()),
+    })
+}
+
+const SSH_PORT: u16 = 22;
+
+fn access(file: &NodeFile, defaults: &SshFile, options: &Options) -> Result<Access, Faults> {
+    let own = &file.ssh;
+    if own.via.or(defaults.via) == Some("local") {
+        return Ok(Access::Local);
+    }
+    let mut faults = Faults::new();
+    let user = own.user.as_ref().or(defaults.user.as_ref()).or(options.user.as_ref()).cloned();
+    if user.is_none() {
+        let found = format!("nothing tells the user for `{}`", file.name);
+        faults.push(Fault::new(file.place, found).right("give `user` under `ssh`"));
+    }
+    let home = options.home.as_deref();
+    let mut path = |text: &String| expanded(text, home, file.place, &mut faults);
+    let key = own.key.as_ref().or(defaults.key.as_ref()).map(&mut path);
+    let known_hosts = match own.known_hosts.as_ref().or(defaults.known_hosts.as_ref()) {
+        Some(files) => files.iter().map(path).collect(),
+        None => usual_known_hosts(home),
+    };
+    let source = own.password_from.as_ref().or(defaults.password_from.as_ref());
+    match user {
+        Some(user) if faults.is_empty() => Ok(Access::Ssh(Box::new(SshAccess {
+            host: file.host.clone().unwrap_or_else(|| file.redo.address.to_string()),
+            port: own.port.or(defaults.port).unwrap_or(SSH_PORT),
+            user,
+            key,
+            password: source.and_then(|source| options.passwords.get(source)).cloned(),
+            known_hosts,
+            host_key_policy: options.host_key_policy,
+        }))),
+        _ => Err(faults),
+    }
+}
+
+fn usual_known_hosts(home: Option<&Path>) -> Vec<PathBuf> {
+    let own = home.map(|home| home.join(".ssh/known_hosts"));
+    own.into_iter().chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]).collect()
+}
+
+/// `~/x` to the home directory's `x`.
+fn expanded(text: &str, home: Option<&Path>, place: Place, faults: &mut Faults) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (None, _) => PathBuf::from(text),
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_), None) => {
+            let found = format!("`{text}` needs a home directory, and none is known");
+            faults.push(Fault::new(place, found).right("write the whole path"));
+            PathBuf::new()
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! From files to a plan, or to every reason why not.
+
+use super::clusters::{self, Clusters};
+use super::cost::{self, cost};
+use super::need::{Limits, Need};
+use super::options::Options;
+use super::problem::Problem;
+use super::requirements;
+use super::scope::Scope;
+use super::select;
+use super::steps::{self, Draft, Unroller};
+use super::{AgentAfterRun, Plan, ReportFormat};
+use crate::runbook::file::{self, RunbookFile, StepFile};
+use crate::runbook::inventory::{self, InventoryFile};
+use crate::runbook::problem::{self, Fault, Faults};
+use crate::runbook::source::{Place, Source};
+use crate::runbook::tree::{Content, Node};
+use crate::runbook::{demo_inventory, value};
+
+/// A plan from two texts; without an inventory, the built-in demo's. All mistakes of both files come
+/// together, as far as one does not hide another.
+pub fn from_texts(
+    runbook: Source,
+    inventory: Option<Source>,
+    options: &Options,
+) -> Result<Plan, Vec<Problem>> {
+    let (runbook, mut problems) = file::read(runbook);
+    let inventory = match inventory {
+        Some(source) => inventory::read(source),
+        None => demo_inventory(),
+    };
+    let inventory = inventory.map_err(|more| problems.extend(more)).ok();
+    let plan = match &runbook {
+        Some(runbook) => resolve_what_is_there(runbook, inventory.as_ref(), options),
+        None => Err(Vec::new()),
+    };
+    match plan {
+        Ok(plan) if problems.is_empty() => Ok(plan),
+        plan => {
+            problems.extend(plan.err().into_iter().flatten());
+            problem::sort(&mut problems);
+            Err(problems)
+        }
+    }
+}
+
+/// A plan from two files that were read without a problem.
+pub fn resolve(
+    runbook: &RunbookFile,
+    inventory: &InventoryFile,
+    options: &Options,
+) -> Result<Plan, Vec<Problem>> {
+    resolve_what_is_there(runbook, Some(inventory), options).map_err(|mut problems| {
+        problem::sort(&mut problems);
+        problems
+    })
+}
+
+/// What is read of a runbook before its parts meet.
+struct Parts {
+    name: String,
+    need: Option<Need>,
+    limits: Limits,
+    formats: Vec<ReportFormat>,
+    agent: Option<&'static str>,
+}
+
+fn resolve_what_is_there(
+    runbook: &RunbookFile,
+    inventory: Option<&InventoryFile>,
+    options: &Options,
+) -> Result<Plan, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let clusters = inventory
+        .map(|inventory| clusters::resolve(inventory, options))
+        .and_then(|clusters| clusters.map_err(|more| problems.extend(more)).ok());
+    let (scope, more) = scope(runbook, options);
+    problems.extend(more);
+    let (parts, mut faults) = parts(runbook, &scope, clusters.as_ref());
+
+    let mut unroller = Unroller::new(clusters.as_ref());
+    runbook.steps.iter().for_each(|step| unroller.add(step, &scope));
+    let finally_from = unroller.len();
+    runbook.finally.iter().for_each(|step| unroller.add(step, &scope));
+    faults.append(&mut unroller.faults);
+    let mut drafts = unroller.into_drafts();
+    let finally = drafts.split_off(finally_from);
+
+    let any_pair = clusters.as_ref().is_none_or(|clusters| !clusters.pairs.is_empty());
+    let wrong_arguments = select::mark(&mut drafts, options);
+    // Steps that could not be read have no names: do not blame the argument for that.
+    if faults.is_empty() && problems.is_empty() {
+        problems.extend(wrong_arguments);
+    }
+    let mut remarks = select::drop_emptied(&mut drafts, any_pair);
+    faults.extend(select::check(&drafts, options, bandwidth_known(&parts, clusters.as_ref())));
+
+    problems.extend(faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)));
+    match (clusters, inventory) {
+        (Some(clusters), Some(inventory)) if problems.is_empty() => {
+            remarks.splice(0..0, clusters.remarks.clone());
+            Ok(plan(runbook, inventory, parts, clusters, drafts, finally, remarks))
+        }
+        _ => Err(problems),
+    }
+}
+
+fn bandwidth_known(parts: &Parts, clusters: Option<&Clusters>) -> bool {
+    let needed =
+        parts.need.as_ref().is_some_and(|need| need.total.is_some() || !need.threads.is_empty());
+    needed || clusters.is_none_or(|clusters| clusters.configuration.network.bandwidth.is_some())
+}
+
+fn plan(
+    runbook: &RunbookFile,
+    inventory: &InventoryFile,
+    parts: Parts,
+    clusters: Clusters,
+    drafts: Vec<Draft>,
+    finally: Vec<Draft>,
+    remarks: Vec<String>,
+) -> Plan {
+    let agent = match parts.agent.or(inventory.defaults.agent) {
+        Some("keep") => AgentAfterRun::Keep,
+        _ => AgentAfterRun::Remove,
+    };
+    let timeouts: Vec<_> = drafts.iter().chain(&finally).map(|draft| draft.timeout).collect();
+    let mut plan = Plan {
+        name: parts.name,
+        runbook_sha256: runbook.source.sha256(),
+        configuration: clusters.configuration,
+        nodes: clusters.nodes,
+        pairs: clusters.pairs,
+        remarks,
+        need: parts.need,
+        limits: parts.limits,
+        steps: drafts.into_iter().map(|draft| draft.step).collect(),
+        finally: finally.into_iter().map(|draft| draft.step).collect(),
+        formats: parts.formats,
+        agent,
+    };
+    let expected = cost(&plan);
+    let steps = plan.steps.iter_mut().chain(&mut plan.finally);
+    for ((step, cost), timeout) in steps.zip(&expected.steps).zip(timeouts) {
+        step.timeout = timeout.unwrap_or_else(|| cost::timeout(cost.time_if_run));
+    }
+    plan
+}
+
+/// Variables of the runbook, replaced by those of the command line, and all registered names.
+fn scope(runbook: &RunbookFile, options: &Options) -> (Scope, Vec<Problem>) {
+    let mut scope = Scope::default();
+    let mut faults = Faults::new();
+    for entry in &runbook.vars {
+        match value_of(&entry.value) {
+            Ok(value) => _ = scope.vars.insert(entry.key.clone(), value),
+            Err(more) => faults.extend(more),
+        }
+        faults.extend(not_a_name(entry.place, &entry.key));
+    }
+    let all: Vec<&StepFile> = runbook.steps.iter().chain(&runbook.finally).collect();
+    let (registered, twice) = steps::registered(&all);
+    faults.extend(twice);
+    for entry in runbook.vars.iter().filter(|entry| registered.contains_key(&entry.key)) {
+        let found = format!("`{}` is a variable and a registered step", entry.key);
+        faults.push(Fault::new(entry.place, found).right("give one of them another name"));
+    }
+    scope.registered = registered.into_iter().collect();
+    let mut problems: Vec<Problem> =
+        faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)).collect();
+    for (name, text) in &options.set {
+        problems.extend(
+            set(&mut scope, runbook, name, text).map(|fault| Problem::of_argument("--set", fault)),
+        );
+    }
+    (scope, problems)
+}
+
+/// A variable with a name like `io-slots` could not be used.
+fn not_a_name(place: Place, key: &str) -> Option<Fault> {
+    let node = Node::text(place, key);
+    steps::register(&node).err().and_then(|faults| faults.into_iter().next())
+}
+
+fn set(scope: &mut Scope, runbook: &RunbookFile, name: &str, text: &str) -> Option<Fault> {
+    let nowhere = Place::new(1, 1);
+    if runbook.vars.iter().all(|entry| entry.key != name) {
+        let known = runbook.vars.iter().map(|entry| entry.key.as_str());
+        return Some(Fault::unknown(nowhere, "variable", name, known));
+    }
+    match value_of(&Node::plain(nowhere, text)) {
+        Ok(value) => {
+            scope.vars.insert(name.to_owned(), value);
+            None
+        }
+        Err(faults) => faults.into_iter().next(),
+    }
+}
+
+fn value_of(node: &Node) -> Result<serde_json::Value, Faults> {
+    let value = value::untyped(node)?;
+    serde_json::to_value(value)
+        .map_err(|_| value::one(node, "a value that cannot be used", "write a text or a number"))
+}
+
+fn parts(runbook: &RunbookFile, scope: &Scope, clusters: Option<&Clusters>) -> (Parts, Faults) {
+    let mut faults = Faults::new();
+    let empty = Node { place: Place::new(1, 1), content: Content::Map(Vec::new()) };
+    let name = rendered(Some(&runbook.name), scope, value::text, &mut faults);
+    let threads = clusters.map(|clusters| clusters.threads.as_slice());
+    let read = |node: &Node| requirements::need(node, threads);
+    let need = rendered(runbook.need.as_ref(), scope, read, &mut faults);
+    let limits = rendered(runbook.limits.as_ref(), scope, requirements::limits, &mut faults);
+    let report = runbook.report.as_ref().unwrap_or(&empty);
+    let formats = rendered(Some(report), scope, requirements::formats, &mut faults);
+    let agent = rendered(runbook.agent.as_ref(), scope, inventory::agent, &mut faults);
+    let parts = Parts {
+        name: name.unwrap_or_default(),
+        need,
+        limits: limits.unwrap_or_default(),
+        formats: formats.unwrap_or_default(),
+        agent,
+    };
+    (parts, faults)
+}
+
+fn rendered<T>(
+    node: Option<&Node>,
+    scope: &Scope,
+    read: impl FnOnce(&Node) -> Result<T, Faults>,
+    faults: &mut Faults,
+) -> Option<T> {
+    let result = scope.render(node?).and_then(|rendered| read(&rendered.node));
+    result.map_err(|more| faults.extend(more)).ok()
+}

@@ -1,0 +1,132 @@
+//! Which steps run: `--only`, `--from` and `--limit` leave out others, and what then is missing is a
+//! mistake.
+
+use super::node::Direction;
+use super::options::Options;
+use super::problem::{self, Problem};
+use super::step::{Action, BufferSize, ThroughputSpec, Vary};
+use super::steps::Draft;
+use crate::runbook::problem::{Fault, Faults};
+use crate::runbook::source::Place;
+
+/// Marks the steps that do not run. Directions stay as they are.
+pub fn mark(drafts: &mut [Draft], options: &Options) -> Vec<Problem> {
+    let mut problems = unknown(drafts, "--only", &options.only);
+    problems.extend(unknown(drafts, "--from", options.from.as_slice()));
+    if !problems.is_empty() {
+        return problems;
+    }
+    if !options.only.is_empty() {
+        for draft in drafts.iter_mut() {
+            draft.step.excluded |= !draft.names.iter().any(|name| options.only.contains(name));
+        }
+    }
+    if let Some(from) = &options.from {
+        let begin = drafts.iter().position(|draft| draft.names.contains(from));
+        for draft in &mut drafts[..begin.unwrap_or(0)] {
+            draft.step.excluded = true;
+        }
+    }
+    show_swaps(drafts);
+    problems
+}
+
+/// A swap of roles whose direction is used is no step left out.
+fn show_swaps(drafts: &mut [Draft]) {
+    let is_swap = |draft: &Draft| matches!(draft.step.action, Action::SwapRoles);
+    for index in (0..drafts.len()).filter(|index| is_swap(&drafts[*index])).collect::<Vec<_>>() {
+        let until_next = drafts[index + 1..].iter().take_while(|draft| !is_swap(draft));
+        drafts[index].step.excluded =
+            !until_next.into_iter().any(|draft| !draft.step.excluded && pair_test(draft).is_some())
+                && drafts[index].step.excluded;
+    }
+}
+
+fn unknown(drafts: &[Draft], argument: &str, given: &[String]) -> Vec<Problem> {
+    let mut known: Vec<&str> = Vec::new();
+    for name in drafts.iter().flat_map(|draft| &draft.names) {
+        if !known.contains(&name.as_str()) {
+            known.push(name);
+        }
+    }
+    let names = given.iter().filter(|name| !known.contains(&name.as_str()));
+    names
+        .map(|name| Fault::unknown(Place::new(1, 1), "step or tag", name, known.iter().copied()))
+        .map(|fault| Problem::of_argument(argument, fault))
+        .collect()
+}
+
+/// Steps that would run without what they need.
+pub fn check(drafts: &[Draft], options: &Options, bandwidth_known: bool) -> Faults {
+    let mut faults = Faults::new();
+    let running = drafts.iter().filter(|draft| !draft.step.excluded);
+    for draft in running {
+        for name in &draft.uses {
+            let runs =
+                |other: &Draft| !other.step.excluded && other.step.register.as_ref() == Some(name);
+            let is_known = |other: &Draft| other.step.register.as_ref() == Some(name);
+            if drafts.iter().any(is_known) && !drafts.iter().any(runs) {
+                faults.push(problem::result_left_out(draft.place, name, &draft.step.name));
+            }
+        }
+        if draft.emptied && pair_test(draft).is_some() {
+            faults.push(problem::no_pair_left(draft.place, &options.limit));
+        }
+    }
+    if !bandwidth_known {
+        faults.extend(bdp_without_source(drafts));
+    }
+    faults
+}
+
+fn bdp_without_source(drafts: &[Draft]) -> Faults {
+    let mut measured: Vec<Direction> = Vec::new();
+    let mut faults = Faults::new();
+    for draft in drafts.iter().filter(|draft| !draft.step.excluded) {
+        let Some(test) = pair_test(draft) else { continue };
+        let direction = draft.step.direction;
+        if uses_bdp(&draft.step.action, test) && !measured.contains(&direction) {
+            faults.push(problem::bdp_without_source(draft.place, direction));
+        }
+        measured.push(direction);
+    }
+    faults
+}
+
+fn uses_bdp(action: &Action, test: &ThroughputSpec) -> bool {
+    let is_bdp = |size: &BufferSize| matches!(size, BufferSize::TimesBdp(_));
+    let varied = match action {
+        // A first point without it gives the rate that the others need.
+        Action::Sweep(sweep) => match &sweep.vary {
+            Vary::SocketBuffer(sizes) => sizes.first().is_some_and(is_bdp),
+            Vary::Mtu(_) => false,
+        },
+        _ => false,
+    };
+    varied || is_bdp(&test.socket_buffer)
+}
+
+/// The test of a step that sends over the network.
+pub fn pair_test(draft: &Draft) -> Option<&ThroughputSpec> {
+    match &draft.step.action {
+        Action::Throughput(spec) => Some(spec),
+        Action::Sweep(spec) => Some(&spec.throughput),
+        _ => None,
+    }
+}
+
+/// Steps that `--limit` left without a pair or node of those they name do not run.
+pub fn drop_emptied(drafts: &mut [Draft], any_pair: bool) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for draft in drafts.iter_mut().filter(|draft| draft.emptied && !draft.step.excluded) {
+        if any_pair || pair_test(draft).is_none() {
+            draft.step.excluded = true;
+            draft.emptied = false;
+            remarks.push(format!(
+                "`{}` is left out: --limit keeps none of what it names",
+                draft.step.name
+            ));
+        }
+    }
+    remarks
+}

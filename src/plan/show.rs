@@ -1,0 +1,429 @@
+//! A plan as text: what `check` prints and what a person agrees to before a run.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use redoline_proto::storage::{StoragePattern, StorageTarget};
+use redoline_proto::transfer::Payload;
+
+use super::access::{AGENT_DIRS, Access, HostKeyPolicy};
+use super::cost::{Cost, StepCost, TimeRange};
+use super::need::{Limits, Need, Transport};
+use super::node::{Direction, Node, NodeId, PairId, RedoAddress, Role};
+use super::step::{
+    Action, BufferSize, Nodes, NumConn, OnError, Step, StorageReadSpec, ThroughputSpec, Vary,
+};
+use super::{AgentAfterRun, Plan, ReportFormat};
+
+/// Everything the run would do, on which host, and what it may cost.
+pub fn show(plan: &Plan, cost: &Cost) -> String {
+    let mut text = String::new();
+    head(&mut text, plan);
+    nodes(&mut text, plan);
+    pairs(&mut text, plan);
+    need(&mut text, plan.need.as_ref());
+    steps(&mut text, plan, cost);
+    on_each_host(&mut text, plan);
+    limits(&mut text, &plan.limits);
+    totals(&mut text, plan, cost);
+    leaves_behind(&mut text, plan);
+    text
+}
+
+/// Writing to a String cannot fail.
+fn line(text: &mut String, content: impl std::fmt::Display) {
+    _ = writeln!(text, "{content}");
+}
+
+fn head(text: &mut String, plan: &Plan) {
+    let configuration = &plan.configuration;
+    line(text, format_args!("{}", plan.name));
+    line(
+        text,
+        format_args!(
+            "Configuration {}: {} (primary) and {} (standby)",
+            configuration.name, configuration.primary_cluster, configuration.standby_cluster
+        ),
+    );
+    if configuration.demo {
+        line(text, "Demo: all nodes are this machine, on loopback; no statement about a network");
+    }
+    let network = &configuration.network;
+    if let Some(bandwidth) = network.bandwidth {
+        line(text, format_args!("Declared bandwidth: {bandwidth}"));
+    }
+    if !network.devices.is_empty() {
+        line(text, format_args!("On the way: {}", network.devices.join(", ")));
+    }
+    if let Some(notes) = &network.notes {
+        line(text, format_args!("Notes: {notes}"));
+    }
+}
+
+fn nodes(text: &mut String, plan: &Plan) {
+    line(text, "\nNodes");
+    for role in [Role::Primary, Role::Standby] {
+        for node in plan.nodes.iter().filter(|node| node.role == role) {
+            let thread = node.thread.map_or(String::new(), |thread| format!(", thread {thread}"));
+            line(text, format_args!("  {} ({role}{thread})", node.name));
+            line(text, format_args!("    reached    {}", access(&node.access)));
+            line(text, format_args!("    measured   {}", redo(node.redo)));
+            line(text, format_args!("    data port  {}, open only while a test runs", ports(node)));
+        }
+    }
+}
+
+fn access(access: &Access) -> String {
+    let Access::Ssh(ssh) = access else { return "as a child process on this machine".to_owned() };
+    let mut ways = Vec::new();
+    if let Some(key) = &ssh.key {
+        ways.push(format!("key {}", key.display()));
+    } else {
+        ways.push("keys of the SSH agent".to_owned());
+    }
+    if ssh.password.is_some() {
+        ways.push("password".to_owned());
+    }
+    let policy = match ssh.host_key_policy {
+        HostKeyPolicy::Strict => "unknown host keys refused",
+        HostKeyPolicy::AcceptNew => "unknown host keys accepted and noted",
+    };
+    format!("ssh {}@{} port {} ({}; {policy})", ssh.user, ssh.host, ssh.port, ways.join(", "))
+}
+
+fn redo(redo: RedoAddress) -> String {
+    if redo == RedoAddress::plain(redo.address) {
+        return redo.address.to_string();
+    }
+    format!("{} (bound to {}, seen as {})", redo.address, redo.bind, redo.seen_as)
+}
+
+fn ports(node: &Node) -> String {
+    let ports = node.data_ports;
+    if ports.first == ports.last {
+        return ports.first.to_string();
+    }
+    format!("one of {} to {}", ports.first, ports.last)
+}
+
+fn pairs(text: &mut String, plan: &Plan) {
+    line(text, "\nPairs");
+    for id in 0..plan.pairs.len() {
+        line(text, format_args!("  {}", pair_name(plan, PairId(id))));
+    }
+    if plan.pairs.is_empty() {
+        line(text, "  none");
+    }
+    for remark in &plan.remarks {
+        line(text, format_args!("  Note: {remark}"));
+    }
+}
+
+fn pair_name(plan: &Plan, id: PairId) -> String {
+    let pair = plan.pair(id);
+    format!("{}-{}", plan.node(pair.primary).name, plan.node(pair.standby).name)
+}
+
+fn need(text: &mut String, need: Option<&Need>) {
+    let Some(need) = need else {
+        line(text, "\nNeed: none stated, so none is judged");
+        return;
+    };
+    let transport = match need.transport {
+        Transport::Async => "ASYNC",
+        Transport::Sync => "SYNC AFFIRM",
+        Transport::Fastsync => "SYNC NOAFFIRM (FASTSYNC)",
+    };
+    line(text, format_args!("\nNeed ({transport}, {} headroom added)", need.headroom));
+    for (thread, rate) in &need.threads {
+        line(
+            text,
+            format_args!("  thread {thread}: {rate}, judged against {}", need.with_headroom(*rate)),
+        );
+    }
+    if let Some(total) = need.total {
+        line(
+            text,
+            format_args!("  all threads: {total}, judged against {}", need.with_headroom(total)),
+        );
+    }
+    if let Some(size) = need.write_size {
+        line(text, format_args!("  average redo write size: {size}"));
+    }
+    match (need.database_size, need.instantiate_within) {
+        (Some(size), Some(time)) => {
+            let rate = size.over(time).map_or(String::new(), |rate| format!(": {rate}"));
+            line(text, format_args!("  instantiation: {size} within {}{rate}", time_text(time)));
+        }
+        (Some(size), None) => line(text, format_args!("  database size: {size}")),
+        _ => {}
+    }
+}
+
+fn steps(text: &mut String, plan: &Plan, cost: &Cost) {
+    line(text, "\nSteps");
+    let (own, finally) = cost.steps.split_at(plan.steps.len());
+    for (index, (step, cost)) in plan.steps.iter().zip(own).enumerate() {
+        one_step(text, plan, step, cost, &format!("{}.", index + 1));
+    }
+    if !plan.finally.is_empty() {
+        line(text, "\nAt the end, whatever happened");
+        for (index, (step, cost)) in plan.finally.iter().zip(finally).enumerate() {
+            one_step(text, plan, step, cost, &format!("{}.", index + 1));
+        }
+    }
+}
+
+fn one_step(text: &mut String, plan: &Plan, step: &Step, cost: &StepCost, number: &str) {
+    let left_out = if step.excluded { " – left out" } else { "" };
+    line(text, format_args!("{number:>4} {}{left_out}", step.name));
+    if step.excluded {
+        return;
+    }
+    for detail in details(plan, step, cost) {
+        line(text, format_args!("     {detail}"));
+    }
+    let mut holds = Vec::new();
+    if let Some(when) = &step.when {
+        holds.push(format!("only when {}", when.text()));
+    }
+    if let Some(register) = &step.register {
+        holds.push(format!("registered as {register}"));
+    }
+    if step.on_error == OnError::Stop {
+        holds.push("ends the run if it fails".to_owned());
+    }
+    if !holds.is_empty() {
+        line(text, format_args!("     {}", holds.join("; ")));
+    }
+    if cost.time.max > Duration::ZERO {
+        let time = range_text(cost.time);
+        let timeout = time_text(step.timeout);
+        line(text, format_args!("     takes {time}; given up after {timeout}"));
+    }
+}
+
+fn details(plan: &Plan, step: &Step, cost: &StepCost) -> Vec<String> {
+    match &step.action {
+        Action::Topology(spec) => {
+            let deadline = time_text(spec.deadline);
+            vec![format!("topology on all nodes; answers are awaited for {deadline}")]
+        }
+        Action::Throughput(spec) => throughput(plan, spec, step.direction, None),
+        Action::Sweep(spec) => throughput(plan, &spec.throughput, step.direction, Some(&spec.vary)),
+        Action::SwapRoles => vec![format!(
+            "from here on {}: test direction only; no database switchover",
+            step.direction
+        )],
+        Action::StorageRead(spec) => storage(plan, spec, cost),
+        Action::Assert(spec) => {
+            let mut lines: Vec<String> =
+                spec.that.iter().map(|that| format!("asserts {}", that.text())).collect();
+            lines.extend(spec.message.as_ref().map(|message| format!("else: {message}")));
+            lines
+        }
+    }
+}
+
+fn throughput(
+    plan: &Plan,
+    spec: &ThroughputSpec,
+    direction: Direction,
+    vary: Option<&Vary>,
+) -> Vec<String> {
+    let pairs: Vec<String> = spec.pairs.iter().map(|id| pair_name(plan, *id)).collect();
+    let how = match spec.nodes {
+        Nodes::Each if pairs.len() > 1 => ", one after the other",
+        Nodes::Together if pairs.len() > 1 => ", all at once",
+        Nodes::Each | Nodes::Together => "",
+    };
+    let mut lines = vec![format!("throughput {direction}: {}{how}", pairs.join(", "))];
+    lines.extend(vary.map(|vary| format!("at {}", varied(vary))));
+    let length = time_text(spec.duration);
+    let each = match (vary, &spec.num_conn) {
+        (None, NumConn::Fixed(_) | NumConn::Later(_)) => format!("for {length}"),
+        _ => format!("for {length} each"),
+    };
+    lines.push(format!("{}, {each}", num_conn(&spec.num_conn)));
+    let payload = match spec.payload {
+        Payload::Random => "random",
+        Payload::Zeros => "zeros",
+    };
+    let mut parameters = vec![format!("{} messages of {payload}", spec.message)];
+    if !matches!(vary, Some(Vary::SocketBuffer(_))) {
+        parameters.push(match spec.socket_buffer {
+            BufferSize::Auto => "socket buffers tuned by the system".to_owned(),
+            size => format!("socket buffers {size}"),
+        });
+    }
+    parameters.push(match &spec.congestion_control {
+        None => "the system's congestion control".to_owned(),
+        Some(name) => format!("congestion control {name}"),
+    });
+    parameters.extend(spec.mtu.map(|mtu| format!("segments for an MTU of {mtu}")));
+    lines.push(parameters.join(", "));
+    lines
+}
+
+fn varied(vary: &Vary) -> String {
+    let values: Vec<String> = match vary {
+        Vary::SocketBuffer(sizes) => sizes.iter().map(BufferSize::to_string).collect(),
+        Vary::Mtu(sizes) => sizes.iter().map(u32::to_string).collect(),
+    };
+    format!("{} {}", vary.key(), values.join(", "))
+}
+
+fn num_conn(num_conn: &NumConn) -> String {
+    match num_conn {
+        NumConn::Fixed(1) => "1 connection".to_owned(),
+        NumConn::Fixed(count) => format!("{count} connections"),
+        NumConn::Later(expression) => format!("connections: {}", expression.text()),
+        NumConn::Ladder(ladder) => format!(
+            "{} connections, then {} more at a time, until three levels do not rise by {:.0} %, at most {}",
+            ladder.from,
+            ladder.step,
+            ladder.tolerance * 100.0,
+            ladder.max
+        ),
+    }
+}
+
+fn storage(plan: &Plan, spec: &StorageReadSpec, cost: &StepCost) -> Vec<String> {
+    let names: Vec<&str> =
+        spec.nodes.iter().map(|id: &NodeId| plan.node(*id).name.as_str()).collect();
+    let target = match &spec.target {
+        StorageTarget::File(path) => format!("file {path}, read only"),
+        StorageTarget::Device(path) => format!("device {path}, read only"),
+        StorageTarget::Scratch { dir, size } => {
+            format!("a scratch file of {size} in {dir}, removed at the end")
+        }
+    };
+    let mut lines = vec![format!("storage_read on {}: {target}", names.join(", "))];
+    let length = time_text(spec.duration);
+    for pattern in &spec.patterns {
+        lines.push(match pattern {
+            StoragePattern::SingleBlock => format!(
+                "single_block: {} reads, {} at a time, for {length} each",
+                spec.block,
+                counts(&spec.sessions)
+            ),
+            StoragePattern::DirectPath => format!(
+                "direct_path: {} reads, {} outstanding, for {length} each",
+                spec.request,
+                counts(&spec.slots)
+            ),
+        });
+    }
+    if cost.scratch.0 > 0 {
+        lines.push(format!("writes {} in all before it reads", cost.scratch));
+    }
+    lines
+}
+
+fn counts(counts: &[u32]) -> String {
+    let texts: Vec<String> = counts.iter().map(u32::to_string).collect();
+    texts.join(", ")
+}
+
+fn on_each_host(text: &mut String, plan: &Plan) {
+    line(text, "\nOn each host");
+    if plan.nodes.iter().any(|node| matches!(node.access, Access::Ssh(_))) {
+        line(
+            text,
+            "  over SSH, by /bin/sh and nothing else of the host's: uname, id, mkdir, cat, chmod,",
+        );
+        line(text, "  sha256sum, mv and rm, to put the agent's executable into place and start it");
+        for node in plan.nodes.iter().filter(|node| matches!(node.access, Access::Ssh(_))) {
+            let dirs = match &node.agent_dir {
+                Some(dir) => dir.clone(),
+                None => format!("the first that works of {}", AGENT_DIRS.join(", ")),
+            };
+            line(text, format_args!("  {}: the agent goes to {dirs}", node.name));
+        }
+    }
+    if plan.nodes.iter().any(|node| matches!(node.access, Access::Local)) {
+        line(text, "  on this machine: the agent is this program itself, as a child process");
+    }
+    line(
+        text,
+        "  the agent opens no port for control; its data port takes connections only with the",
+    );
+    line(text, "  running test's token, from the expected address, and closes after the test");
+}
+
+fn limits(text: &mut String, limits: &Limits) {
+    let mut all = Vec::new();
+    all.extend(limits.rate.map(|rate| format!("{rate} per node")));
+    all.extend(limits.bytes.map(|bytes| format!("{bytes} in all")));
+    all.extend(limits.cpu.map(|cpu| format!("{cpu} of a host's CPU time")));
+    all.extend(limits.load.map(|load| format!("load average {load} per CPU")));
+    all.extend(limits.window.map(|window| {
+        let time = |minute: u16| format!("{:02}:{:02}", minute / 60, minute % 60);
+        format!("tests start only from {} to {}", time(window.from_minute), time(window.to_minute))
+    }));
+    match all.is_empty() {
+        true => line(text, "\nLimits: none"),
+        false => line(text, format_args!("\nLimits: {}", all.join("; "))),
+    }
+}
+
+fn totals(text: &mut String, plan: &Plan, cost: &Cost) {
+    line(text, format_args!("Time: {}, without reaching the nodes", range_text(cost.time)));
+    match cost.bytes {
+        Some(bytes) => line(text, format_args!("Sent over the network: at most {bytes}")),
+        None => line(
+            text,
+            "Sent over the network: unknown; state limits.rate, limits.bytes or the network's bandwidth",
+        ),
+    }
+    if cost.scratch.0 > 0 {
+        line(text, format_args!("Written to scratch files: {}", cost.scratch));
+    }
+    let formats: Vec<&str> = plan
+        .formats
+        .iter()
+        .map(|format| match format {
+            ReportFormat::Html => "html",
+            ReportFormat::Markdown => "markdown",
+            ReportFormat::Json => "json",
+        })
+        .collect();
+    line(text, format_args!("Report: {}", formats.join(", ")));
+}
+
+fn leaves_behind(text: &mut String, plan: &Plan) {
+    line(
+        text,
+        match plan.agent {
+            AgentAfterRun::Remove => "Left on the nodes: nothing",
+            AgentAfterRun::Keep => "Left on the nodes: the agent's executable, for the next run",
+        },
+    );
+}
+
+fn range_text(range: TimeRange) -> String {
+    let (min, max) = (time_text(range.min), time_text(range.max));
+    if min == max { max } else { format!("{min} to {max}") }
+}
+
+/// To the second above a minute, to the minute above an hour.
+fn time_text(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 1.0 {
+        return format!("{} ms", time.as_millis());
+    }
+    if seconds < 60.0 {
+        let text = format!("{seconds:.1}");
+        return format!("{} s", text.trim_end_matches(".0"));
+    }
+    let whole = seconds.round() as u64;
+    let part = |count: u64, unit: &str| match count {
+        0 => String::new(),
+        count => format!(" {count} {unit}"),
+    };
+    if whole < 3600 {
+        return format!("{} min{}", whole / 60, part(whole % 60, "s"));
+    }
+    let minutes = whole / 60;
+    format!("{} h{}", minutes / 60, part(minutes % 60, "min"))
+}

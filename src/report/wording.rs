@@ -1,0 +1,320 @@
+//! The words that Markdown, terminal and page share: facts as name and value, and sentences.
+
+use super::format::{self, NONE, UNKNOWN};
+use super::model::{
+    Answer, BlockDevice, Facts, Hop, Node, Point, Report, Route, Series, Severity, Step, Throughput,
+};
+use crate::plan::need::Transport;
+
+/// What a name says, and its value for people.
+pub type Fact = (&'static str, String);
+
+/// How numbers are made, for a reader who doubts them.
+pub const METHOD: [&str; 4] = [
+    "Rates are what the receiving node got, by its own monotonic clock, in the time that all \
+     streams of a test have in common.",
+    "A rate is the mean of the steady part with the half-width of its confidence interval; the \
+     ramp at the beginning is cut off.",
+    "Data is random, sent and received by ordinary system calls with copies, as a database \
+     process does.",
+    "A role swap is a test direction only; no database switchover takes place.",
+];
+
+pub fn answer(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Met => "Need met",
+        Answer::Conditional => "Need met under conditions",
+        Answer::NotMet => "Need not met",
+        Answer::CannotTell => "Cannot tell",
+        Answer::NotTested => "Not tested",
+    }
+}
+
+pub fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Ok => "in order",
+        Severity::Info => "note",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+/// `assertion_failed` as `assertion failed`: names of the contract, for people.
+pub fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+pub fn or_unknown(text: &str) -> String {
+    if text.is_empty() { UNKNOWN } else { text }.to_owned()
+}
+
+pub fn or_none(list: &[String]) -> String {
+    if list.is_empty() { NONE.to_owned() } else { list.join(", ") }
+}
+
+/// `completed, exit code 1`.
+pub fn outcome(report: &Report) -> String {
+    let codes: Vec<String> = report.run.exit_codes.iter().map(u8::to_string).collect();
+    let all = if codes.len() > 1 { format!(" (of {})", codes.join(", ")) } else { String::new() };
+    format!("{}, exit code {}{all}", words(&report.run.outcome), report.run.exit_code)
+}
+
+/// `0.1.0 (commit 0123456789ab), rules 1`.
+pub fn product(report: &Report) -> String {
+    let product = &report.redoline;
+    format!(
+        "{} (commit {}), rules of analysis {}",
+        product.version, product.commit, product.analysis_version
+    )
+}
+
+/// What the need says beside the rates.
+pub fn need_facts(report: &Report) -> Vec<Fact> {
+    let Some(need) = &report.need else {
+        return Vec::new();
+    };
+    let transport = match need.transport {
+        Transport::Async => "ASYNC",
+        Transport::Sync => "SYNC (AFFIRM)",
+        Transport::Fastsync => "FASTSYNC (SYNC NOAFFIRM)",
+    };
+    let mut facts = vec![
+        ("Headroom over the peak redo rate", format::percent(Some(need.headroom_share))),
+        ("Redo transport", transport.to_owned()),
+    ];
+    if let Some(size) = need.write_size_bytes {
+        facts.push(("Average redo write size", format::bytes(Some(size))));
+    }
+    if let Some(size) = need.database_size_bytes {
+        facts.push(("Database size", format::bytes(Some(size))));
+    }
+    if let Some(time) = need.instantiate_within_seconds {
+        facts.push(("Standby to be instantiated within", format::seconds(Some(time))));
+    }
+    facts
+}
+
+/// The runbook's limits; empty where it sets none.
+pub fn limit_facts(report: &Report) -> Vec<Fact> {
+    let limits = &report.limits;
+    let mut facts = Vec::new();
+    if limits.rate_bytes_per_second.is_some() {
+        facts.push(("rate of each node", format::rate(limits.rate_bytes_per_second)));
+    }
+    if limits.bytes.is_some() {
+        facts.push(("bytes of the whole run", format::bytes(limits.bytes)));
+    }
+    if limits.cpu_share.is_some() {
+        facts.push(("CPU of a host", format::percent(limits.cpu_share)));
+    }
+    if limits.load_per_cpu.is_some() {
+        facts.push(("load per CPU", format::number(limits.load_per_cpu)));
+    }
+    if let Some(window) = &limits.window {
+        facts.push(("time of day", window.clone()));
+    }
+    facts
+}
+
+/// What the inventory says of the network.
+pub fn declared_facts(report: &Report) -> Vec<Fact> {
+    let configuration = &report.configuration;
+    let bandwidth = configuration.declared_bandwidth_bytes_per_second;
+    let nothing = || "not declared".to_owned();
+    vec![
+        ("bandwidth", bandwidth.map_or_else(nothing, |rate| format::rate(Some(rate)))),
+        (
+            "switches, routers and firewalls",
+            match configuration.declared_devices.as_slice() {
+                [] => nothing(),
+                devices => devices.join(", "),
+            },
+        ),
+        ("notes", configuration.declared_notes.clone().unwrap_or_else(nothing)),
+    ]
+}
+
+pub fn tcp_facts(facts: &Facts) -> Vec<Fact> {
+    let tcp = &facts.tcp;
+    let number = |value: Option<u32>| format::count(value.map(u64::from));
+    vec![
+        ("net.ipv4.tcp_rmem", three_sizes(&tcp.tcp_rmem_bytes)),
+        ("net.ipv4.tcp_wmem", three_sizes(&tcp.tcp_wmem_bytes)),
+        ("net.core.rmem_max", format::bytes(tcp.rmem_max_bytes)),
+        ("net.core.wmem_max", format::bytes(tcp.wmem_max_bytes)),
+        ("net.ipv4.tcp_congestion_control", format::text(tcp.congestion_control.as_deref())),
+        ("available", or_none(&tcp.congestion_controls_available)),
+        ("net.core.default_qdisc", format::text(tcp.default_qdisc.as_deref())),
+        ("net.ipv4.tcp_mtu_probing", number(tcp.mtu_probing)),
+        ("net.ipv4.tcp_window_scaling", number(tcp.window_scaling)),
+        ("net.ipv4.tcp_timestamps", number(tcp.timestamps)),
+        ("net.ipv4.tcp_sack", number(tcp.sack)),
+    ]
+}
+
+fn three_sizes(sizes: &[Option<u64>]) -> String {
+    if sizes.iter().all(Option::is_none) {
+        return UNKNOWN.to_owned();
+    }
+    sizes.iter().map(|size| format::bytes(*size)).collect::<Vec<_>>().join(" · ")
+}
+
+/// `0.8 ms ± 0.2 ms`.
+pub fn clock_offset(node: &Node) -> String {
+    match (node.clock_offset_ms, node.clock_offset_error_ms) {
+        (Some(offset), Some(error)) => format!(
+            "{} ± {}",
+            format::milliseconds(Some(offset)),
+            format::milliseconds(Some(error))
+        ),
+        (offset, _) => format::milliseconds(offset),
+    }
+}
+
+/// Whether the node took part and what is left on it.
+pub fn node_state(node: &Node) -> String {
+    let mut state = match (&node.lost, &node.agent) {
+        (Some(reason), _) => format!("lost: {reason}"),
+        (None, Some(_)) => "took part".to_owned(),
+        (None, None) => "never answered".to_owned(),
+    };
+    if let Some(left) = &node.left_behind {
+        state.push_str(&format!("; left behind: {left}"));
+    }
+    if let Some(key) = &node.accepted_host_key {
+        state.push_str(&format!("; host key accepted: {key}"));
+    }
+    state
+}
+
+/// `25 Gbit/s`.
+pub fn link_speed(mbit_per_second: Option<u64>) -> String {
+    format::network_rate(mbit_per_second.map(|mbit| mbit as f64 * 125_000.0), None)
+}
+
+/// `1: 198.51.100.1 (310 µs) → 2: no answer`.
+pub fn hops(route: &Route) -> String {
+    let mut texts: Vec<String> = route.hops.iter().map(hop).collect();
+    if !route.hops_complete {
+        texts.push("incomplete".to_owned());
+    }
+    let mut text = texts.join(" → ");
+    if let Some(remark) = &route.hops_remark {
+        text.push_str(&format!(" ({remark})"));
+    }
+    text
+}
+
+fn hop(hop: &Hop) -> String {
+    match (&hop.address, hop.rtt_us) {
+        (None, _) => format!("{}: no answer", hop.ttl),
+        (Some(address), None) => format!("{}: {address}", hop.ttl),
+        (Some(address), Some(us)) => {
+            format!("{}: {address} ({})", hop.ttl, format::microseconds(Some(us as f64)))
+        }
+    }
+}
+
+/// `LUN C-Mode, not rotational, of sdb, sdc`.
+pub fn device_kind(device: &BlockDevice) -> String {
+    let mut texts = Vec::new();
+    texts.extend(device.model.clone());
+    texts.extend(
+        device
+            .rotational
+            .map(|rotational| if rotational { "rotational" } else { "not rotational" }.to_owned()),
+    );
+    if !device.members.is_empty() {
+        texts.push(format!("of {}", device.members.join(", ")));
+    }
+    or_unknown(&texts.join(", "))
+}
+
+pub fn kib(kib: Option<u64>) -> String {
+    format::bytes(kib.and_then(|kib| kib.checked_mul(1024)))
+}
+
+/// `57.9 ± 0.4 Mbit/s (6.9 MiB/s), not converged`, or that it failed.
+pub fn steady_rate(test: &Throughput) -> String {
+    match &test.steady {
+        None => "no result".to_owned(),
+        Some(steady) => {
+            let rate = format::rate_with_half_width(
+                Some(steady.bytes_per_second),
+                steady.half_width_bytes_per_second,
+            );
+            if steady.converged { rate } else { format!("{rate}, not converged") }
+        }
+    }
+}
+
+/// `num conn on phx1-ash1` and the like.
+pub fn series_subject(series: &Series) -> String {
+    let place = match &series.node {
+        Some(node) => node.clone(),
+        None => series.pairs.join(", "),
+    };
+    let direction = series.direction.map(|direction| format!(", {direction}")).unwrap_or_default();
+    format!("{} on {place}{direction}", variable(&series.variable))
+}
+
+pub fn variable(variable: &str) -> String {
+    match variable {
+        "num_conn" => "num_conn".to_owned(),
+        "mtu" => "MTU".to_owned(),
+        "slots" => "I/O slots".to_owned(),
+        other => words(other),
+    }
+}
+
+/// Best and recommended values of a series, and why it stopped.
+pub fn series_sentence(series: &Series) -> String {
+    let mut text = format!("{}: ", series_subject(series));
+    match &series.best {
+        None => text.push_str("no point was measured"),
+        Some(best) => text.push_str(&format!("best {}", point(series, best))),
+    }
+    if let Some(recommended) = &series.recommended {
+        text.push_str(&format!("; recommended {}", point(series, recommended)));
+    }
+    if let (Some(_), Some(tolerance)) = (&series.recommended, series.tolerance) {
+        text.push_str(&format!(
+            ", the smallest within {} of the best",
+            format::percent(Some(tolerance))
+        ));
+    }
+    text.push_str(&format!("; {}.", stopped_because(&series.stopped_because)));
+    text
+}
+
+fn point(series: &Series, point: &Point) -> String {
+    format!("{} with {}", point.label, point_rate(series, point))
+}
+
+/// Of storage in MiB/s, of a network in both units.
+pub fn point_rate(series: &Series, point: &Point) -> String {
+    let (rate, half_width) = (point.bytes_per_second, point.half_width_bytes_per_second);
+    match series.node {
+        Some(_) => format::mib_rate_with_half_width(rate, half_width),
+        None => format::rate_with_half_width(rate, half_width),
+    }
+}
+
+/// Where a step measures: its direction, or both clusters where none applies.
+pub fn step_place(step: &Step) -> String {
+    match step.action.as_str() {
+        "topology" | "storage_read" => "both clusters".to_owned(),
+        _ => step.direction.to_string(),
+    }
+}
+
+fn stopped_because(reason: &str) -> String {
+    match reason {
+        "plateau" => "ended after three levels that did not rise".to_owned(),
+        "maximum" => "ended at the highest level, still rising".to_owned(),
+        "all_values" => "every value was tried".to_owned(),
+        "failure" => "ended because a level could not be measured".to_owned(),
+        "interrupted" => "interrupted".to_owned(),
+        other => words(other),
+    }
+}

@@ -1,0 +1,359 @@
+//! Every key that a runbook may hold.
+
+use std::time::Duration;
+
+use redoline_proto::transfer::{MESSAGE_MAX, NUM_CONN_MAX};
+use redoline_proto::units::Bytes;
+
+use super::table::{Key, Kind, Table};
+
+/// The actions, in the order in which messages and docs list them.
+pub static ACTIONS: &[&Table] =
+    &[&TOPOLOGY, &THROUGHPUT, &SWEEP, &SWAP_ROLES, &REPEAT, &STORAGE_READ, &ASSERT];
+
+/// A test of less says nothing: the ramp alone takes longer.
+const TEST_MIN: Duration = Duration::from_millis(100);
+const ANY_TIME: Kind = Kind::Duration { min: Duration::from_millis(1) };
+const NAME: Kind = Kind::Text;
+const NUM_CONN: Kind = Kind::Integer { min: 1, max: NUM_CONN_MAX };
+/// The smallest that IPv4 hosts must take (RFC 791), and the largest IP packet.
+const MTU: Kind = Kind::Integer { min: 576, max: 65_535 };
+const OUTSTANDING: Kind = Kind::Integer { min: 1, max: 1024 };
+const STORED: Kind = Kind::Size { min: 1, max: 1 << 53 };
+
+pub static RUNBOOK: Table = Table {
+    name: "runbook",
+    sentence: "The whole file. Keys that begin with `x-` are allowed and ignored: they hold anchors.",
+    keys: &[
+        Key::required("name", NAME, "Stands over the report."),
+        Key::optional(
+            "vars",
+            Kind::Anything,
+            "Values that steps use as \"{{ name }}\"; `--set name=value` replaces them.",
+        ),
+        Key::optional("need", Kind::Table(&NEED), "What the databases require."),
+        Key::optional(
+            "limits",
+            Kind::Table(&LIMITS),
+            "What the run may use; enforced by the agents.",
+        ),
+        Key::required("steps", Kind::Steps, "What is done, in this order."),
+        Key::optional("finally", Kind::Steps, "Done at the end, whatever happened before."),
+        Key::optional("report", Kind::Table(&REPORT), "What is written."),
+        Key::optional("agent", AGENT, "Whether the agent's executable stays on the nodes."),
+    ],
+};
+
+pub const AGENT: Kind = Kind::Choice { now: &["remove", "keep"], later: &[] };
+
+pub static STEP: Table = Table {
+    name: "step",
+    sentence: "One step: exactly one action, and what holds for any action.",
+    keys: &[
+        Key::required("name", NAME, "Stands in progress and report."),
+        Key::optional("when", Kind::Expression, "The step is skipped where this is false."),
+        Key::optional("register", NAME, "The name under which later steps find its results."),
+        Key::optional(
+            "loop",
+            Kind::Anything,
+            "Items; the step is done for each, as \"{{ item }}\".",
+        ),
+        Key::optional("tags", Kind::OneOrMore(&NAME), "Names that `--only` can select."),
+        Key::optional(
+            "timeout",
+            ANY_TIME,
+            "Of the whole step; three times its expected time and a minute unless given.",
+        ),
+        Key::with_default(
+            "on_error",
+            Kind::Choice { now: &["continue", "stop"], later: &[] },
+            "continue",
+            "Whether the run goes on after this step failed.",
+        ),
+        Key::optional("topology", Kind::Table(&TOPOLOGY), "An action."),
+        Key::optional("throughput", Kind::Table(&THROUGHPUT), "An action."),
+        Key::optional("sweep", Kind::Table(&SWEEP), "An action."),
+        Key::optional("swap_roles", Kind::Table(&SWAP_ROLES), "An action."),
+        Key::optional("repeat", Kind::OneOrMore(&NAME), "An action."),
+        Key::optional("storage_read", Kind::Table(&STORAGE_READ), "An action."),
+        Key::optional("assert", Kind::Table(&ASSERT), "An action."),
+    ],
+};
+
+pub static TOPOLOGY: Table = Table {
+    name: "topology",
+    sentence: "Asks every node what it is, and the network how it gets from node to node.",
+    keys: &[Key::with_default(
+        "deadline",
+        ANY_TIME,
+        "10 s",
+        "For what has to be asked of the network.",
+    )],
+};
+
+pub static THROUGHPUT: Table = Table {
+    name: "throughput",
+    sentence: "Sends redo-like traffic between the nodes of a pair and measures what arrives.",
+    keys: &[
+        Key::with_default(
+            "num_conn",
+            Kind::Either(&NUM_CONN, &LADDER),
+            "1",
+            "Parallel connections; a ladder of them; or an earlier step's result.",
+        )
+        .oratcptest("-num_conn"),
+        Key::with_default("duration", Kind::Duration { min: TEST_MIN }, "10 s", "Of each test.")
+            .oratcptest("-duration"),
+        Key::with_default(
+            "interval",
+            Kind::Duration { min: TEST_MIN },
+            "1 s",
+            "Between two readings of the kernel's counters.",
+        )
+        .oratcptest("-interval"),
+        Key::with_default(
+            "message_length",
+            Kind::Size { min: 1, max: MESSAGE_MAX.0 },
+            "1 MiB",
+            "Of each message.",
+        )
+        .oratcptest("-length"),
+        Key::with_default(
+            "payload",
+            Kind::Choice { now: &["random", "zeros"], later: &[] },
+            "random",
+            "Random bytes show what a compressing WAN really carries.",
+        )
+        .oratcptest("(payload content type)"),
+        Key::with_default(
+            "socket_buffer",
+            Kind::Buffer,
+            "auto",
+            "Of both ends: `auto` leaves it to the system, a size sets it, `3xBDP` computes it.",
+        )
+        .oratcptest("-sockbuf, -rcvbuf"),
+        Key::optional(
+            "congestion_control",
+            Kind::CongestionControl,
+            "Set per socket; the system's default unless given.",
+        ),
+        Key::optional("mtu", MTU, "Clamps the segment size, so it can only lower."),
+        Key::with_default(
+            "nodes",
+            Kind::Choice { now: &["each", "together"], later: &[] },
+            "each",
+            "One pair after the other, or all pairs from one moment on.",
+        ),
+        Key::with_default(
+            "pairs",
+            Kind::Selection,
+            "all",
+            "Which pairs: all, first, or a list such as [phx1-ash1].",
+        ),
+        Key::optional(
+            "mode",
+            Kind::Choice { now: &["async"], later: &["sync", "fastsync"] },
+            "async streams; sync and fastsync wait for each message's acknowledgement.",
+        )
+        .oratcptest("-mode"),
+    ],
+};
+
+pub static LADDER: Table = Table {
+    name: "num_conn",
+    sentence: "More and more connections, until the aggregate stops rising.",
+    keys: &[
+        Key::with_default("from", NUM_CONN, "2", "The first level."),
+        Key::with_default("step", NUM_CONN, "2", "Added for each next level."),
+        Key::required(
+            "until",
+            Kind::Choice { now: &["plateau"], later: &["knee"] },
+            "plateau: three levels in a row that do not rise.",
+        ),
+        Key::with_default(
+            "tolerance",
+            Kind::Share { max: 0.5 },
+            "3 %",
+            "A level rises when its mean exceeds the best so far by more.",
+        ),
+        Key::with_default("max", NUM_CONN, "64", "The last level."),
+    ],
+};
+
+pub static SWEEP: Table = Table {
+    name: "sweep",
+    sentence: "The same throughput test at several values of one key.",
+    keys: &[
+        Key::required("vary", Kind::Table(&VARY), "The one key, and its values."),
+        Key::required("throughput", Kind::Table(&THROUGHPUT), "The test."),
+    ],
+};
+
+pub static VARY: Table = Table {
+    name: "vary",
+    sentence: "Exactly one of these.",
+    keys: &[
+        Key::optional("socket_buffer", Kind::List(&Kind::Buffer), "Socket buffers of both ends."),
+        Key::optional("mtu", Kind::List(&MTU), "Packet sizes, by clamping the segment size."),
+    ],
+};
+
+pub static SWAP_ROLES: Table = Table {
+    name: "swap_roles",
+    sentence: "From here on the other cluster sends. A test direction only: no database switchover.",
+    keys: &[],
+};
+
+pub static REPEAT: Table = Table {
+    name: "repeat",
+    sentence: "Does the named steps again, in the direction that holds here, and adds their results.",
+    keys: &[],
+};
+
+pub static STORAGE_READ: Table = Table {
+    name: "storage_read",
+    sentence: "Reads storage as Oracle Database reads it. Give exactly one of file, device, scratch.",
+    keys: &[
+        Key::optional("file", Kind::Text, "An existing file; opened read only."),
+        Key::optional("device", Kind::Text, "A block device; opened read only."),
+        Key::optional("scratch", Kind::Table(&SCRATCH), "A file that is made, filled and removed."),
+        Key::with_default(
+            "patterns",
+            Kind::List(&PATTERN),
+            "[single_block, direct_path]",
+            "`db file sequential read` and `direct path read`.",
+        ),
+        Key::with_default("block", BLOCK, "8 KiB", "Of a single-block read (DB_BLOCK_SIZE)."),
+        Key::with_default(
+            "request",
+            BLOCK,
+            "1 MiB",
+            "Of a direct path read (MBRC × DB_BLOCK_SIZE).",
+        ),
+        Key::with_default(
+            "sessions",
+            Kind::List(&OUTSTANDING),
+            "[1]",
+            "Concurrent single-block readers, one point each.",
+        ),
+        Key::with_default(
+            "slots",
+            Kind::List(&OUTSTANDING),
+            "[1, 2, 4, 8, 16, 32]",
+            "Outstanding direct path reads (I/O slots), one point each.",
+        ),
+        Key::with_default("duration", Kind::Duration { min: TEST_MIN }, "5 s", "Of each point."),
+        Key::with_default("nodes", Kind::Selection, "all", "Which nodes: all, first, or a list."),
+    ],
+};
+
+const PATTERN: Kind = Kind::Choice { now: &["single_block", "direct_path"], later: &[] };
+const BLOCK: Kind = Kind::Size { min: 512, max: 64 * Bytes::MIB };
+
+pub static SCRATCH: Table = Table {
+    name: "scratch",
+    sentence: "A file of incompressible blocks, removed at the end.",
+    keys: &[
+        Key::required("dir", Kind::Text, "Where the database's files would be."),
+        Key::required(
+            "size",
+            Kind::Size { min: Bytes::MIB, max: 1 << 53 },
+            "More than the array's cache shows more.",
+        ),
+    ],
+};
+
+pub static ASSERT: Table = Table {
+    name: "assert",
+    sentence: "Fails the run (exit code 1) where one of its expressions is false.",
+    keys: &[
+        Key::required(
+            "that",
+            Kind::OneOrMore(&Kind::Expression),
+            "What must be true, for every pair; rates are in bytes per second, `10 * Mbit` is a rate.",
+        ),
+        Key::optional("message", Kind::Text, "What its being false means."),
+    ],
+};
+
+pub static NEED: Table = Table {
+    name: "need",
+    sentence: "What the databases require; the verdict compares the measured with it.",
+    keys: &[
+        Key::optional("redo", Kind::Table(&REDO), "Redo rates."),
+        Key::with_default(
+            "headroom",
+            Kind::Share { max: 10.0 },
+            "30 %",
+            "Added to the rates before they are compared.",
+        ),
+        Key::with_default(
+            "transport",
+            Kind::Choice { now: &["async", "sync", "fastsync"], later: &[] },
+            "async",
+            "ASYNC, SYNC AFFIRM, or SYNC NOAFFIRM.",
+        ),
+        Key::optional("database_size", STORED, "What instantiating the standby has to copy."),
+        Key::optional("instantiate_within", ANY_TIME, "How long that may take."),
+        Key::later("from", "write the rates under `redo`"),
+    ],
+};
+
+pub static REDO: Table = Table {
+    name: "redo",
+    sentence: "Peak redo rates, without headroom.",
+    keys: &[
+        Key::optional("threads", Kind::Numbered(&Kind::Rate), "Of each thread, by its number."),
+        Key::optional("total", Kind::Rate, "Of all threads in the same moment."),
+        Key::optional(
+            "write_size",
+            Kind::Size { min: 1, max: MESSAGE_MAX.0 },
+            "Average redo write size.",
+        ),
+    ],
+};
+
+pub static LIMITS: Table = Table {
+    name: "limits",
+    sentence: "What the run may use.",
+    keys: &[
+        Key::optional("rate", Kind::Rate, "Of each node; traffic is paced to it."),
+        Key::optional("bytes", STORED, "Of the whole run."),
+        Key::optional(
+            "cpu",
+            Kind::Share { max: 1.0 },
+            "Of a host's CPU time; a test above it is ended.",
+        ),
+        Key::optional("load", Kind::Number, "Load average per CPU; above it no test starts."),
+        Key::optional(
+            "window",
+            Kind::Window,
+            "Time of day in which tests may start: \"22:00-05:00\".",
+        ),
+    ],
+};
+
+pub static REPORT: Table = Table {
+    name: "report",
+    sentence: "What is written when the run ends.",
+    keys: &[Key::with_default(
+        "formats",
+        Kind::List(&FORMAT),
+        "[html, markdown, json]",
+        "The files.",
+    )],
+};
+
+const FORMAT: Kind = Kind::Choice { now: &["html", "markdown", "json"], later: &[] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_a_key_of_a_step() {
+        for action in ACTIONS {
+            assert!(STEP.key(action.name).is_some(), "{}", action.name);
+        }
+    }
+}
