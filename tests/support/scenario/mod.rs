@@ -211,4 +211,5 @@ fn time(text: &str) -> std::time::Duration {
     redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+mod summaries;
 mod tests;
