@@ -18,5 +18,7 @@ pub mod cli;
 pub mod exit;
 pub mod version;
 
+/// Runs made from descriptions of paths, for the tests of what a run means.
 #[cfg(test)]
+#[path = "../tests/support/scenario/mod.rs"]
 mod scenario;

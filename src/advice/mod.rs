@@ -1,6 +1,7 @@
 //! What to do about what was found: exact, with its risk and the way back. Pure.
 
 pub mod rules;
+mod buffers;
 mod network;
 mod host;
 

@@ -1,11 +1,9 @@
 //! Advice about the way between the nodes.
 
-use redoline_proto::facts::TcpSettings;
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::BytesPerSecond;
 
 use super::{Command, CommandKind, Draft, Ground};
-use crate::analysis::bdp::BufferNeed;
-use crate::analysis::finding::{Detail, Finding, FindingId, PerFlow, Setting};
+use crate::analysis::finding::{Detail, Finding, FindingId, PerFlow};
 use crate::analysis::words::{count, list, long_time, rate};
 use crate::plan::node::{Direction, NodeId, Role};
 
@@ -45,7 +43,7 @@ impl Ground<'_> {
         rates.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    fn ends(&self, finding: &Finding) -> Vec<NodeId> {
+    pub(super) fn ends(&self, finding: &Finding) -> Vec<NodeId> {
         let setup = self.case.setup();
         let pairs = finding.pairs.iter().map(|pair| setup.pairs[pair.0]);
         let mut nodes: Vec<NodeId> = pairs.flat_map(|pair| [pair.primary, pair.standby]).collect();
@@ -63,125 +61,13 @@ impl Ground<'_> {
     }
 
     /// All nodes of all pairs: a role change turns senders into receivers.
-    fn all_nodes(&self) -> Vec<NodeId> {
+    pub(super) fn all_nodes(&self) -> Vec<NodeId> {
         (0..self.case.setup().nodes.len()).map(NodeId).collect()
     }
 }
 
 fn ask(line: String) -> Command {
     Command { nodes: Vec::new(), kind: CommandKind::Network, lines: vec![line] }
-}
-
-pub(super) fn raise_buffers(ground: &Ground<'_>) -> Option<Draft> {
-    let need = ground
-        .findings
-        .iter()
-        .filter_map(|finding| needed(finding))
-        .max_by(|a, b| a.buffer().cmp(&b.buffer()))?;
-    let fixed = ground.findings.iter().any(|finding| is_fixed(finding));
-    let most = need.setting();
-    let (mut commands, mut undo) = (Vec::new(), Vec::new());
-    for node in ground.all_nodes() {
-        let Some(facts) = ground.case.facts(node) else { continue };
-        let (lines, before) = buffer_lines(&facts.tcp, most, fixed);
-        if !lines.is_empty() {
-            undo.push(format!("{}: {}", ground.case.name(node), before.join("; ")));
-            commands.push(Command { nodes: vec![node], kind: CommandKind::Sysctl, lines });
-        }
-    }
-    let held = ground.findings.iter().find_map(|finding| match &finding.detail {
-        Detail::Window(bound) => Some(bound.stream),
-        _ => None,
-    });
-    let effect = match held {
-        Some(stream) => format!(
-            "A single stream can rise from {} to what the path carries ({}), unless something else \
-             holds it then.",
-            rate(stream),
-            rate(need.rate)
-        ),
-        None => format!("Buffers can grow to what {} over this round trip take.", rate(need.rate)),
-    };
-    Some(Draft {
-        action: format!(
-            "Raise the maximum of the socket buffers to {most} on both sides: 3 × BDP is {} ({} × \
-             {:.1} ms; the rate is {}). Put the lines into /etc/sysctl.d/ and load them with \
-             sysctl --system; redo transport takes them up when its destination is deferred and \
-             enabled again.",
-            need.buffer(),
-            rate(need.rate),
-            need.min_rtt.as_secs_f64() * 1e3,
-            need.source
-        ),
-        commands: merged(commands),
-        expected_effect: effect,
-        how_to_verify: ground.again(),
-        how_to_undo: format!("Set the former values again. {}", undo.join(". ")),
-        risk: format!(
-            "Low. Each connection with a long round trip may use up to {most} of memory in each \
-             direction, within net.ipv4.tcp_mem."
-        ),
-        needs_root: true,
-        licence: None,
-    })
-}
-
-fn needed(finding: &Finding) -> Option<BufferNeed> {
-    match &finding.detail {
-        Detail::Window(bound) => bound.need,
-        Detail::Buffers(need) => Some(*need),
-        _ => None,
-    }
-}
-
-/// Buffers that are asked for are bounded by net.core, not by net.ipv4.
-fn is_fixed(finding: &Finding) -> bool {
-    match &finding.detail {
-        Detail::Window(bound) => matches!(bound.setting, Setting::CoreWmem | Setting::CoreRmem),
-        _ => finding.id == FindingId::BufferCapped,
-    }
-}
-
-/// New lines and the former ones; minimum and default stay, and no maximum is lowered.
-fn buffer_lines(tcp: &TcpSettings, most: Bytes, fixed: bool) -> (Vec<String>, Vec<String>) {
-    let tuned = [
-        ("net.ipv4.tcp_wmem", tcp.wmem_min_bytes, tcp.wmem_default_bytes, tcp.wmem_max_bytes),
-        ("net.ipv4.tcp_rmem", tcp.rmem_min_bytes, tcp.rmem_default_bytes, tcp.rmem_max_bytes),
-    ];
-    let core = [
-        ("net.core.wmem_max", tcp.core_wmem_max_bytes),
-        ("net.core.rmem_max", tcp.core_rmem_max_bytes),
-    ];
-    let (mut lines, mut former) = (Vec::new(), Vec::new());
-    for (key, least, usual, now) in tuned {
-        let (Some(least), Some(usual), Some(now)) = (least, usual, now) else { continue };
-        if now < most.0 {
-            lines.push(format!("{key} = {least} {usual} {}", most.0));
-            former.push(format!("{key} = {least} {usual} {now}"));
-        }
-    }
-    for (key, now) in core {
-        if let Some(now) = now.filter(|now| fixed && *now < most.0) {
-            lines.push(format!("{key} = {}", most.0));
-            former.push(format!("{key} = {now}"));
-        }
-    }
-    (lines, former)
-}
-
-/// Nodes with the same lines share a command.
-fn merged(commands: Vec<Command>) -> Vec<Command> {
-    let mut merged: Vec<Command> = Vec::new();
-    for command in commands {
-        let same = merged
-            .iter_mut()
-            .find(|known| known.lines == command.lines && known.kind == command.kind);
-        match same {
-            Some(known) => known.nodes.extend(command.nodes),
-            None => merged.push(command),
-        }
-    }
-    merged
 }
 
 fn per_flow<'a>(ground: &Ground<'a>) -> Option<(&'a Finding, PerFlow)> {
@@ -239,33 +125,45 @@ pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
-/// Only where a need for all threads, or for the copy, exceeds the path.
-pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
-    let (direction, carried) = ground.findings.iter().find_map(|finding| match finding.detail {
-        Detail::Limit(limit) => Some((finding.direction?, limit)),
-        _ => None,
-    })?;
-    let missing = ground.analysis.findings.iter().filter_map(|finding| match &finding.detail {
-        Detail::Need(need) if finding.id == FindingId::NeedNotMet => {
-            (need.required.0 > carried.0).then_some(need.required)
-        }
-        Detail::Instantiation { busy_seconds, goal_seconds, .. } => (finding.id
-            == FindingId::InstantiationTooSlow)
-            .then(|| BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
+/// What exceeds the path in a direction: a need, or a copy that has to be in time.
+fn beyond(
+    ground: &Ground<'_>,
+    link: &Finding,
+) -> Option<(Direction, BytesPerSecond, BytesPerSecond)> {
+    let (direction, Detail::Limit(carried)) = (link.direction?, &link.detail) else { return None };
+    let here = ground.analysis.findings.iter().filter(|one| one.direction == Some(direction));
+    let targets = here.filter_map(|finding| match (&finding.detail, finding.id) {
+        (Detail::Need(need), FindingId::NeedNotMet) => Some(need.required),
+        (
+            Detail::Instantiation { busy_seconds, goal_seconds, .. },
+            FindingId::InstantiationTooSlow,
+        ) => Some(BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
         _ => None,
     });
-    let target = missing.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let target = targets.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (target.0 > carried.0).then_some((direction, *carried, target))
+}
+
+pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
+    let short: Vec<_> = ground.findings.iter().filter_map(|link| beyond(ground, link)).collect();
+    if short.is_empty() {
+        return None;
+    }
+    let wishes: Vec<String> = short
+        .iter()
+        .map(|(direction, carried, target)| {
+            format!("from {direction} {} instead of {}", rate(*target), rate(*carried))
+        })
+        .collect();
     Some(Draft {
         action: format!(
-            "The path itself is full: it takes {} from {direction}, and carries {}. Have its \
-             bandwidth raised, or reduce what has to cross it.",
-            rate(target),
-            rate(carried)
+            "The path itself is full; it takes {}. Have its bandwidth raised, or reduce what has \
+             to cross it.",
+            list(&wishes)
         ),
         commands: vec![ask(format!(
-            "Please provide at least {} of TCP payload from {direction}; measured are {}.{}",
-            rate(target),
-            rate(carried),
+            "Please provide at least this much TCP payload: {}.{}",
+            list(&wishes),
             ground.devices()
         ))],
         expected_effect: "The rate follows the path's bandwidth until the next limit.".to_owned(),
@@ -309,21 +207,26 @@ pub(super) fn find_losses(ground: &Ground<'_>) -> Option<Draft> {
 
 /// Where the network and not a node holds the rate, less redo is a way out.
 pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
-    let network = ground.analysis.findings.iter().any(|finding| {
-        matches!(
-            finding.id,
-            FindingId::PerFlowLimit | FindingId::LinkLimited | FindingId::LossLimited
+    let held_by_network = |finding: &Finding, required: BytesPerSecond| {
+        ground.analysis.findings.iter().filter(|one| one.direction == finding.direction).any(
+            |one| match (one.id, &one.detail) {
+                (FindingId::PerFlowLimit | FindingId::LossLimited, _) => true,
+                (FindingId::LinkLimited, Detail::Limit(carried)) => carried.0 < required.0,
+                _ => false,
+            },
         )
-    });
-    let (id, factor) = ground
+    };
+    let factor = ground
         .findings
         .iter()
         .filter_map(|finding| match finding.detail {
-            Detail::Need(need) => Some((finding.id, need.required.0 / need.measured?.0)),
+            Detail::Need(need) if held_by_network(finding, need.required) => {
+                Some(need.required.0 / need.measured?.0)
+            }
             _ => None,
         })
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (network && id == FindingId::NeedNotMet && factor.is_finite()).then(|| Draft {
+        .max_by(f64::total_cmp)?;
+    factor.is_finite().then(|| Draft {
         action: format!(
             "If the network cannot be changed: redo transport compression (COMPRESSION=ENABLE in \
              LOG_ARCHIVE_DEST_n). It has to shrink the redo by a factor of {factor:.1} to meet the \
@@ -380,47 +283,6 @@ pub(super) fn rman_channels(ground: &Ground<'_>) -> Option<Draft> {
                SECTION SIZE lets channels share large files."
             .to_owned(),
         needs_root: false,
-        licence: None,
-    })
-}
-
-pub(super) fn fixed_buffer(ground: &Ground<'_>) -> Option<Draft> {
-    let finding = ground.findings.first()?;
-    let Detail::FixedBuffer(bytes) = finding.detail else { return None };
-    let size = bytes.0;
-    let nodes = ground.ends(finding);
-    let core = Command {
-        nodes: nodes.clone(),
-        kind: CommandKind::Sysctl,
-        lines: vec![format!("net.core.wmem_max = {size}"), format!("net.core.rmem_max = {size}")],
-    };
-    let low = nodes.iter().any(|node| {
-        let tcp = ground.case.facts(*node).map(|facts| &facts.tcp);
-        tcp.is_some_and(|tcp| {
-            [tcp.core_wmem_max_bytes, tcp.core_rmem_max_bytes].iter().flatten().any(|m| *m < size)
-        })
-    });
-    let tns = Command {
-        nodes: nodes.clone(),
-        kind: CommandKind::TnsnamesOra,
-        lines: vec![format!(
-            "(DESCRIPTION=(SDU=65535)(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"
-        )],
-    };
-    Some(Draft {
-        action: format!(
-            "Set the socket buffers of the Data Guard connections to {bytes} in Oracle Net, on \
-             both sides. Prefer a higher maximum for auto-tuning where that reaches the same rate: \
-             a fixed buffer switches auto-tuning off."
-        ),
-        commands: if low { vec![core, tns] } else { vec![tns] },
-        expected_effect: finding.sentence.clone(),
-        how_to_verify: ground.again(),
-        how_to_undo: "Remove SEND_BUF_SIZE and RECV_BUF_SIZE from the connect descriptors and \
-                      restart redo transport."
-            .to_owned(),
-        risk: format!("Low. Every connection of these descriptors takes up to {bytes} per side."),
-        needs_root: low,
         licence: None,
     })
 }

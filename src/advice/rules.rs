@@ -1,6 +1,6 @@
 //! The table: which findings lead to which recommendation.
 
-use super::{Rule, host, network};
+use super::{Rule, buffers, host, network};
 use crate::analysis::finding::FindingId::{
     AgentLeftBehind, Asymmetric, BbrWithoutFq, BelowDeclaredBandwidth, BufferCapped,
     BufferMaximumBelowNeed, ClockSkew, CpuLimited, FixedBufferGain, InstantiationInTime,
@@ -14,7 +14,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "raise-socket-buffer-maximum",
         on: &[WindowLimited, BufferMaximumBelowNeed, BufferCapped],
-        recommend: network::raise_buffers,
+        recommend: buffers::raise_maximum,
     },
     Rule { id: "lift-per-flow-limit", on: &[PerFlowLimit], recommend: network::lift_per_flow },
     Rule { id: "more-bandwidth", on: &[LinkLimited], recommend: network::more_bandwidth },
@@ -25,7 +25,7 @@ pub const RULES: &[Rule] = &[
         on: &[PerFlowLimit, InstantiationInTime, InstantiationTooSlow],
         recommend: network::rman_channels,
     },
-    Rule { id: "fixed-socket-buffer", on: &[FixedBufferGain], recommend: network::fixed_buffer },
+    Rule { id: "fixed-socket-buffer", on: &[FixedBufferGain], recommend: buffers::fixed },
     Rule { id: "jumbo-frames", on: &[JumboGain], recommend: network::jumbo },
     Rule { id: "free-the-processor", on: &[CpuLimited], recommend: host::free_processor },
     Rule { id: "compare-directions", on: &[Asymmetric], recommend: network::directions },

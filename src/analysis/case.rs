@@ -64,16 +64,22 @@ impl<'a> Case<'a> {
         self.record.nodes.get(&node)?.facts.as_ref()
     }
 
-    /// Results of a pair alone with the system's own settings, in the order taken.
-    pub fn plain(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
-        self.alone(pair, direction).into_iter().filter(|one| is_plain(one.summary)).collect()
+    /// Results that say what the path carries: all but the points of sweeps that ask something of
+    /// the sockets.
+    pub fn counting(&self, direction: Direction) -> impl Iterator<Item = &'a Summary> {
+        self.throughputs.iter().filter(move |summary| {
+            summary.direction == direction && (asks_nothing(summary) || !self.of_sweep(summary))
+        })
     }
 
-    /// Results of a pair alone, whatever was asked of its sockets.
+    fn of_sweep(&self, summary: &Summary) -> bool {
+        self.setup().steps.get(summary.step).is_some_and(|step| step.action == "sweep")
+    }
+
+    /// Such results of a pair alone, in the order taken.
     pub fn alone(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
-        self.throughputs
-            .iter()
-            .filter(|summary| summary.direction == direction && summary.pairs.len() == 1)
+        self.counting(direction)
+            .filter(|summary| summary.pairs.len() == 1)
             .filter_map(|summary| {
                 let measured = summary.pair(pair)?;
                 Some(Alone {
@@ -88,26 +94,26 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// What one redo transport process would get: the longest plain test with one connection, the
-    /// last of equal ones.
+    /// What one redo transport process would get: the longest test with one connection, the last
+    /// of equal ones; a sweep's point only when there is no other.
     pub fn single(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
-        self.plain(pair, direction)
+        self.alone(pair, direction)
             .into_iter()
             .filter(|one| one.num_conn == 1)
-            .max_by_key(|one| one.duration_ms)
+            .max_by_key(|one| (!self.of_sweep(one.summary), one.duration_ms))
     }
 
-    /// Plain results with more than one connection, by their number.
+    /// Results with more than one connection, by their number.
     pub fn levels(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
-        let mut levels = self.plain(pair, direction);
+        let mut levels = self.alone(pair, direction);
         levels.retain(|one| one.num_conn > 1);
         levels.sort_by_key(|one| one.num_conn);
         levels
     }
 
-    /// The highest plain rate of a pair alone.
+    /// The highest rate of a pair alone.
     pub fn best_alone(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
-        self.plain(pair, direction)
+        self.alone(pair, direction)
             .into_iter()
             .max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0))
     }
@@ -115,9 +121,7 @@ impl<'a> Case<'a> {
     /// The highest sum of all pairs at a time; incomplete ones only when no other is there.
     pub fn together(&self, direction: Direction) -> Option<&'a Summary> {
         let all = self.setup().pairs.len();
-        self.throughputs
-            .iter()
-            .filter(|summary| summary.direction == direction && is_plain(summary))
+        self.counting(direction)
             .filter(|summary| summary.pairs.len() == all && (all == 1 || summary.together()))
             .filter(|summary| summary.steady.is_some())
             .max_by(|a, b| {
@@ -126,11 +130,9 @@ impl<'a> Case<'a> {
             })
     }
 
-    /// The highest plain rate of a direction, with the measurement that gave it.
+    /// The highest rate of a direction, with the measurement that gave it.
     pub fn best(&self, direction: Direction) -> Option<(MeasurementId, &'a Steady)> {
-        self.throughputs
-            .iter()
-            .filter(|summary| summary.direction == direction && is_plain(summary))
+        self.counting(direction)
             .filter_map(|summary| Some((summary.id, summary.steady.as_ref()?)))
             .max_by(|a, b| a.1.rate.0.total_cmp(&b.1.rate.0))
     }
@@ -141,14 +143,32 @@ impl<'a> Case<'a> {
     }
 
     /// Three times the bandwidth-delay product of a direction, by the best rate that is known.
+    ///
+    /// A single stream that something holds does not tell what the path carries: where nothing
+    /// else was measured, the highest of measured rate, need and declared bandwidth counts.
     pub fn buffer_need(&self, direction: Direction) -> Option<BufferNeed> {
         let min_rtt = self.min_rtt(direction)?;
-        let measured =
-            || self.best(direction).map(|(_, steady)| (steady.rate, RateSource::Measured));
-        let needed = || Some((self.required_total()?, RateSource::Need));
-        let declared = || Some((self.setup().declared_bandwidth()?, RateSource::Declared));
-        let (rate, source) = measured().or_else(needed).or_else(declared)?;
+        let measured = self.best(direction).map(|(_, best)| (best.rate, RateSource::Measured));
+        let several = self
+            .counting(direction)
+            .any(|summary| summary.request.num_conn > 1 || summary.pairs.len() > 1);
+        let (rate, source) = if several && measured.is_some() {
+            measured?
+        } else {
+            let needed = self.required().map(|rate| (rate, RateSource::Need));
+            let declared = self.setup().declared_bandwidth().map(|r| (r, RateSource::Declared));
+            let known = [declared, needed, measured].into_iter().flatten();
+            known.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?
+        };
         Some(BufferNeed { rate, source, min_rtt })
+    }
+
+    /// What all threads need, with headroom: the stated total, or else their sum.
+    fn required(&self) -> Option<BytesPerSecond> {
+        let need = self.setup().need.as_ref()?;
+        let sum: f64 = need.threads.values().map(|rate| rate.0).sum();
+        let all = need.total.or((sum > 0.0).then_some(BytesPerSecond(sum)))?;
+        Some(need.with_headroom(all))
     }
 
     /// What all threads need together, with headroom.
@@ -213,7 +233,7 @@ fn holds(addresses: &[String], address: &str) -> bool {
 }
 
 /// Nothing was asked of the sockets that changes what the path can carry.
-pub fn is_plain(summary: &Summary) -> bool {
+fn asks_nothing(summary: &Summary) -> bool {
     let socket = &summary.request.socket;
     socket.socket_buffer_bytes.is_none()
         && socket.mss_bytes.is_none()

@@ -6,9 +6,9 @@ use super::case::{Alone, Case, at_limit};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
 };
-use super::flow::{Flow, Held, full_core, full_thread, queue_stands};
+use super::flow::{Flow, Growth, Held, full_core, full_thread, queue_stands};
 use super::words::{count, list, milliseconds, percent, rate, steady};
-use crate::plan::node::{Direction, NodeId};
+use crate::plan::node::Direction;
 
 /// Every cause that fits, each with its evidence.
 pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
@@ -64,48 +64,47 @@ fn cpu(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
         tests.extend(case.single(pair, direction));
         tests.extend(case.best_alone(pair, direction));
     }
-    let mut found: Vec<(NodeId, Finding)> = Vec::new();
-    for test in tests {
-        let full = full_thread(test.pair).map(|full| (full, true));
-        let waiting = queue_stands(test.pair);
-        let full = full.or_else(|| full_core(test.pair).filter(|_| !waiting).map(|f| (f, false)));
-        let Some(((end, cpu), thread)) = full else { continue };
-        let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
-        let node = if end == End::Sender { sender } else { receiver };
-        if found.iter().any(|(known, _)| *known == node) {
-            continue;
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in tests.into_iter().filter_map(|test| cpu_finding(case, direction, test)) {
+        if !findings.iter().any(|known| known.nodes == finding.nodes) {
+            findings.push(finding);
         }
-        let name = case.name(node);
-        let (sentence, confidence, value) = match thread {
-            true => (
-                format!(
-                    "A thread on {name} used {} of a core with {}: the processor held the rate, \
-                     not the network.",
-                    percent(cpu.busiest_thread),
-                    count(test.num_conn, "connection")
-                ),
-                Confidence::Likely,
-                cpu.busiest_thread,
-            ),
-            false => (
-                format!(
-                    "A core on {name} was busy to {} while interrupts or other virtual machines \
-                     took processor time: that may have held the rate.",
-                    percent(cpu.busiest_core.unwrap_or(1.0))
-                ),
-                Confidence::Possible,
-                cpu.busiest_core.unwrap_or(1.0),
-            ),
-        };
-        let finding = Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
+    }
+    findings
+}
+
+fn cpu_finding(case: &Case<'_>, direction: Direction, test: Alone<'_>) -> Option<Finding> {
+    let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
+    let node = |end| if end == End::Sender { sender } else { receiver };
+    let (node, value, confidence, sentence) = if let Some((end, cpu)) = full_thread(test.pair) {
+        let sentence = format!(
+            "A thread on {} used {} of a core with {}: the processor held the rate, not the \
+             network.",
+            case.name(node(end)),
+            percent(cpu.busiest_thread),
+            count(test.num_conn, "connection")
+        );
+        (node(end), cpu.busiest_thread, Confidence::Likely, sentence)
+    } else {
+        // Where a queue stands in the network, the network holds the rate.
+        let (end, cpu) = full_core(test.pair).filter(|_| !queue_stands(test.pair))?;
+        let share = cpu.busiest_core?;
+        let sentence = format!(
+            "A core on {} was busy to {} while interrupts or other virtual machines took processor \
+             time: that may have held the rate.",
+            case.name(node(end)),
+            percent(share)
+        );
+        (node(end), share, Confidence::Possible, sentence)
+    };
+    Some(
+        Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
             .direction(direction)
             .pairs([test.pair.pair])
             .nodes([node])
             .value(value, Unit::Cores)
-            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]);
-        found.push((node, finding));
-    }
-    found.into_iter().map(|(_, finding)| finding).collect()
+            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]),
+    )
 }
 
 const SINGLE: &[&str] = &["steady.bytes_per_second", "rtt_us.min", "rtt_us.p50"];
@@ -121,7 +120,8 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
             let slowest = held.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0))?;
             let sentence = window_sentence(case, slowest.0, slowest.1, direction);
             let counters = slowest.0.single.pair.limited.busy.is_some();
-            let confidence = if counters { Confidence::Likely } else { Confidence::Possible };
+            let sure = counters && slowest.0.fills_buffer(&slowest.1);
+            let confidence = if sure { Confidence::Likely } else { Confidence::Possible };
             let field = match end {
                 End::Sender => ["limited.send_buffer_ms", "granted.send_buffer_bytes"],
                 End::Receiver => ["limited.receive_window_ms", "granted.receive_buffer_bytes"],
@@ -161,6 +161,9 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
         Some(_) => format!(" in {} of the time", percent(held.share)),
         None => String::new(),
     };
+    let under_way = flow.under_way().zip(held.granted).map_or(String::new(), |(bytes, granted)| {
+        format!(" Rate × round trip: {bytes} were under way, of {granted} that were granted.")
+    });
     let need = case.buffer_need(direction).map_or(String::new(), |need| {
         format!(
             " A buffer of 3 × BDP would be {} (BDP {} = {} × {}; the rate is {}).",
@@ -173,7 +176,7 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
     });
     format!(
         "One stream from {} carries {}: {what} on {name}{bound} held it{share}, while the round \
-         trip stayed at {}, so no queue stood on the way.{need}",
+         trip stayed at {}, so no queue stood on the way.{under_way}{need}",
         case.way(flow.pair, direction),
         steady(flow.single.steady),
         flow.single
@@ -187,16 +190,20 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
 
 /// How sure a limit per flow is for a pair; `None` where it does not fit.
 fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
-    if !flow.scales() || flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
+    let growth = flow.growth()?;
+    if flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
         return None;
     }
+    // A queue that one stream stands in while the path carries more is its own.
     if flow.queue() {
         return Some(Confidence::Likely);
     }
-    match (flow.lost(), flow.fits_random_loss()) {
-        // More is lost, or less, than random loss would need to give this rate: a policer.
-        (true, Some(false)) => Some(Confidence::Likely),
-        _ => Some(Confidence::Possible),
+    // More is lost, or less, than random loss would need to give this rate: a policer.
+    let policed = flow.lost() && flow.fits_random_loss() == Some(false);
+    match growth {
+        Growth::Straight if policed => Some(Confidence::Likely),
+        Growth::Straight => Some(Confidence::Possible),
+        Growth::Unseen => policed.then_some(Confidence::Possible),
     }
 }
 
@@ -207,6 +214,11 @@ fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option
         fitting.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
     let (low, best) = (slowest.low?, slowest.best?);
     let num_conn = case.recommended(slowest.pair, direction).unwrap_or(best.num_conn);
+    let enough = case
+        .levels(slowest.pair, direction)
+        .into_iter()
+        .find(|level| level.num_conn == num_conn)
+        .unwrap_or(best);
     let sentence = format!(
         "One stream from {} carries {}, {} carry {} and {} carry {}: the network gives each flow a \
          share of its own, however much is free.{}{}",
@@ -214,8 +226,8 @@ fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option
         steady(slowest.single.steady),
         low.num_conn,
         rate(low.steady.rate),
-        best.num_conn,
-        rate(best.steady.rate),
+        enough.num_conn,
+        rate(enough.steady.rate),
         per_flow_signs(slowest),
         others(case, &fitting, slowest, direction),
     );

@@ -21,6 +21,11 @@ const LINEAR: f64 = 0.85;
 const EQUAL: f64 = 0.9;
 /// Several connections carry this many times what one does.
 const GAIN: f64 = 1.3;
+/// A level with this share of the best rate is already full.
+const SATURATED: f64 = 0.9;
+/// Bytes under way lie within these shares of a buffer that holds them: up to a half of what
+/// getsockopt reports is the kernel's own, and a stream is not held at every moment.
+const FILLED: std::ops::RangeInclusive<f64> = 0.25..=1.1;
 /// A stream was held by a window in this share of its busy time. The kernel's counters step with
 /// its jiffies and also count auto-tuning on its way, so they are never a verdict alone.
 const HELD: f64 = 0.3;
@@ -50,6 +55,15 @@ pub struct Flow<'a> {
     /// The highest rate of several connections.
     pub best: Option<Alone<'a>>,
     pub case: &'a Case<'a>,
+}
+
+/// The shape of the curve of connections at its beginning.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Growth {
+    /// Twice the connections, twice the rate.
+    Straight,
+    /// The lowest level is already full, so the shape before it is not known.
+    Unseen,
 }
 
 /// The window that holds a stream.
@@ -103,12 +117,20 @@ impl<'a> Flow<'a> {
         Some(low.steady.rate.0 / (f64::from(low.num_conn) * self.rate().0))
     }
 
-    /// Several connections carry clearly more, in a straight line at first, and equally.
-    pub fn scales(&self) -> bool {
-        let more = self.best.is_some_and(|best| best.steady.rate.0 >= GAIN * self.rate().0);
-        let straight = self.linearity().is_some_and(|linearity| linearity >= LINEAR);
-        let equal = self.low.and_then(|low| jain(low.pair)).is_none_or(|index| index >= EQUAL);
-        more && straight && equal
+    /// How the aggregate grows with connections; `None` where it does not grow by much, or where
+    /// the streams of one test are not equal.
+    pub fn growth(&self) -> Option<Growth> {
+        let (low, best) = (self.low?, self.best?);
+        let more = best.steady.rate.0 >= GAIN * self.rate().0;
+        let equal = jain(low.pair).is_none_or(|index| index >= EQUAL);
+        if !more || !equal {
+            return None;
+        }
+        match () {
+            () if self.linearity()? >= LINEAR => Some(Growth::Straight),
+            () if low.steady.rate.0 >= SATURATED * best.steady.rate.0 => Some(Growth::Unseen),
+            () => None,
+        }
     }
 
     /// One connection gets what several get together.
@@ -146,13 +168,31 @@ impl<'a> Flow<'a> {
         })
     }
 
+    /// Rate × round trip: what is under way at a time.
+    pub fn under_way(&self) -> Option<Bytes> {
+        self.single.pair.rtt.min.map(|rtt| self.rate().bytes_in(rtt))
+    }
+
+    /// What is under way fits the buffer that is to hold it.
+    pub fn fills_buffer(&self, held: &Held) -> bool {
+        let share = self.under_way().zip(held.granted);
+        share.is_some_and(|(bytes, granted)| FILLED.contains(&(bytes.0 as f64 / granted.0 as f64)))
+    }
+
     fn bound(&self, end: End, share: f64) -> Held {
-        let fixed = self.single.summary.request.socket.socket_buffer_bytes.is_some();
+        let requested = self.single.summary.request.socket.socket_buffer_bytes.map(Bytes);
+        let fixed = requested.is_some();
         let tcp = self.case.facts(self.node(end)).map(|facts| &facts.tcp);
         let granted = match end {
             End::Sender => self.single.pair.granted.send_buffer,
             End::Receiver => self.single.pair.granted.receive_buffer,
         };
+        let as_asked = requested
+            .zip(granted)
+            .is_some_and(|(requested, granted)| !bdp::capped(requested, granted));
+        if as_asked {
+            return Held { end, share, setting: Setting::Requested, bound: granted, granted };
+        }
         let (setting, bound) = match (end, fixed) {
             (End::Sender, false) => (Setting::TcpWmem, tcp.and_then(|tcp| tcp.wmem_max_bytes)),
             (End::Receiver, false) => (Setting::TcpRmem, tcp.and_then(|tcp| tcp.rmem_max_bytes)),

@@ -82,7 +82,11 @@ fn of_thread(
 fn of_all(case: &Case<'_>, direction: Direction, required: BytesPerSecond) -> Finding {
     let together = case.together(direction);
     let judged = NeedJudged { thread: None, required, measured: None };
-    let senders = case.setup().pairs.len() as f64;
+    let mut senders: Vec<NodeId> =
+        case.pairs().map(|pair| case.setup().ends(pair, direction).0).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let senders = senders.len() as f64;
     let limit = together
         .and_then(|summary| summary.request.rate_limit)
         .map(|limit| BytesPerSecond(limit.0 * senders));

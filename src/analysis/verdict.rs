@@ -126,9 +126,10 @@ fn not_met(findings: &[Finding], missed: &[&Finding], slow: &[&Finding]) -> Verd
         if let Some(required) = judged(worst).map(|need| need.required) {
             let remedies: Vec<String> =
                 causes.iter().filter_map(|cause| remedy(cause, required)).collect();
-            if !remedies.is_empty() {
-                sentence += &format!(" {}", remedies.join(" "));
-            }
+            sentence += &match remedies.is_empty() {
+                true => " What holds the rate could not be told.".to_owned(),
+                false => format!(" {}", remedies.join(" ")),
+            };
         }
         used.extend(causes);
     }
@@ -172,14 +173,19 @@ fn single_fills(findings: &[Finding], need: &Finding) -> bool {
 /// What would meet the need, where that follows from what was measured.
 fn remedy(cause: &Finding, required: BytesPerSecond) -> Option<String> {
     Some(match &cause.detail {
+        Detail::Limit(_) if cause.confidence == Confidence::Possible => cause.sentence.clone(),
         Detail::PerFlow(limit) => per_flow_remedy(*limit, required),
         Detail::Window(bound) => window_remedy(bound, required)?,
-        Detail::Limit(limit) if cause.id == FindingId::LinkLimited => format!(
-            "The path itself carries {}; it takes {:.1} times that, or less redo.",
+        Detail::Limit(limit) if limit.0 >= required.0 => format!(
+            "One stream does not get what the path carries ({}); what holds it could not be told.",
+            rate(*limit)
+        ),
+        Detail::Limit(limit) => format!(
+            "The path itself carries {}; it takes {:.2} times that, or less redo.",
             rate(*limit),
             required.0 / limit.0
         ),
-        _ => return None,
+        _ => cause.sentence.clone(),
     })
 }
 

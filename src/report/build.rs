@@ -15,6 +15,7 @@ use crate::record::event::RunOutcome;
 use crate::record::measurement::{SeriesKind, StoppedBecause, Variable};
 use crate::record::run::RunRecord;
 use crate::record::setup::Setup;
+use redoline_proto::units::BytesPerSecond;
 
 /// Analyses a run and fills in its report.
 pub fn build(record: &RunRecord) -> model::Report {
@@ -71,6 +72,20 @@ fn run(record: &RunRecord, analysis: &Analysis) -> model::Run {
 pub(super) fn rfc3339(unix_ms: i64) -> String {
     Timestamp::from_millisecond(unix_ms)
         .map_or_else(|_| unix_ms.to_string(), |time| format!("{time:.3}"))
+}
+
+/// To a byte per second: more digits of a rate say nothing.
+pub(super) fn rate(rate: BytesPerSecond) -> f64 {
+    rate.0.round()
+}
+
+/// Six significant digits.
+fn significant(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let factor = 10f64.powi(5 - value.abs().log10().floor() as i32);
+    (value * factor).round() / factor
 }
 
 fn configuration(setup: &Setup) -> model::Configuration {
@@ -188,8 +203,8 @@ fn point(point: &Point) -> model::Point {
         value: point.value,
         label: point.label.clone(),
         measurement: point.measurement.map(|id| id.to_string()),
-        bytes_per_second: point.rate.map(|rate| rate.0),
-        half_width_bytes_per_second: point.half_width.map(|half| half.0),
+        bytes_per_second: point.rate.map(rate),
+        half_width_bytes_per_second: point.half_width.map(rate),
         remark: point.remark.clone(),
     }
 }
@@ -209,7 +224,7 @@ fn finding(setup: &Setup, finding: &Finding) -> model::Finding {
         },
         direction: finding.direction,
         nodes: names(setup, &finding.nodes),
-        value: finding.value.map(|(value, _)| value),
+        value: finding.value.map(|(value, _)| significant(value)),
         unit: finding.value.map(|(_, unit)| unit.as_str().to_owned()),
         confidence: finding.confidence.as_str().to_owned(),
         evidence: finding

@@ -6,6 +6,7 @@ use redoline_proto::storage::{StoragePattern, StorageTarget};
 use redoline_proto::transfer::Payload;
 use redoline_proto::units::Bytes;
 
+use super::build::rate;
 use super::{model, outcome};
 use crate::analysis::Analysis;
 use crate::analysis::steady::Steady;
@@ -68,7 +69,7 @@ fn throughput(setup: &Setup, summary: &Summary, failures: Vec<String>) -> model:
         .to_owned(),
         rate_limit_bytes_per_second: request.rate_limit.map(|rate| rate.0),
         steady: summary.steady.as_ref().filter(|_| summary.complete()).map(steady),
-        whole_run_bytes_per_second: summary.whole_run.map(|rate| rate.0),
+        whole_run_bytes_per_second: summary.whole_run.map(rate),
         written_bytes: total(|pair| pair.counts.written),
         acked_bytes: total(|pair| pair.counts.acked),
         received_bytes: total(|pair| pair.counts.received),
@@ -111,15 +112,15 @@ fn pair_ends(setup: &Setup, summary: &Summary, pair: &PairSummary) -> model::Pai
         pair: setup.pair_name(pair.pair),
         sender: setup.node_name(sender).to_owned(),
         receiver: setup.node_name(receiver).to_owned(),
-        bytes_per_second: steady.map(|steady| steady.rate.0),
-        half_width_bytes_per_second: steady.and_then(|steady| Some(steady.half_width?.0)),
+        bytes_per_second: steady.map(|steady| rate(steady.rate)),
+        half_width_bytes_per_second: steady.and_then(|steady| steady.half_width).map(rate),
     }
 }
 
 fn steady(steady: &Steady) -> model::Steady {
     model::Steady {
-        bytes_per_second: steady.rate.0,
-        half_width_bytes_per_second: steady.half_width.map(|half| half.0),
+        bytes_per_second: rate(steady.rate),
+        half_width_bytes_per_second: steady.half_width.map(rate),
         confidence: steady.confidence,
         converged: steady.converged,
         truncated_ms: steady.truncated.as_millis() as u64,
@@ -224,8 +225,8 @@ fn storage(setup: &Setup, raw: &StorageRead, summary: &StorageSummary) -> model:
         bytes: result.bytes,
         elapsed_ms: result.elapsed_ns as f64 / 1e6,
         iops: summary.iops,
-        bytes_per_second: summary.rate.map(|rate| rate.0),
-        half_width_bytes_per_second: summary.half_width.map(|half| half.0),
+        bytes_per_second: summary.rate.map(rate),
+        half_width_bytes_per_second: summary.half_width.map(rate),
         latency_us: latency(&summary.latency),
         device_read_ratio: result.device_read_ratio,
         device_requests_per_read: result.device_requests_per_read,

@@ -118,7 +118,7 @@ pub fn missing(record: &RunRecord) -> Vec<String> {
         match of_step(record, number) {
             ("not_reached", _) => missing.push(format!("{name} was not reached.")),
             ("failed", messages) => {
-                missing.push(format!("{name} failed: {}.", messages.join("; ")))
+                missing.push(format!("{name} failed: {}.", messages.join("; ")));
             }
             ("skipped", messages) => {
                 missing.push(format!("{name} was skipped: {}.", messages.join("; ")));

@@ -15,6 +15,8 @@ use crate::record::measurement::EndRecord;
 /// Payload of an Ethernet packet of 1500 bytes with TCP timestamps.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 const MSS: u64 = 1448;
+/// What goes over a connection before its test.
+const TOKEN: u64 = 16;
 const SAMPLE_NS: i64 = 250_000_000;
 /// Part of a send buffer that carries data; the rest is the kernel's own.
 const USABLE: f64 = 0.7;
@@ -27,6 +29,7 @@ pub struct Path {
     pub per_flow: f64,
     pub queue_us: u64,
     pub loss: f64,
+    pub dropped: f64,
     pub noise: f64,
     pub second_pair: f64,
     pub jumbo_gain: f64,
@@ -83,6 +86,7 @@ impl Path {
             per_flow: rate(network.per_flow.as_ref()) * PAYLOAD,
             queue_us: micros(network.queue.as_ref()),
             loss: share(network.loss.as_ref(), 0.0),
+            dropped: share(network.dropped.as_ref(), 0.0),
             noise: share(network.noise.as_ref(), 0.01),
             second_pair: share(network.second_pair.as_ref(), 1.0),
             jumbo_gain: share(network.jumbo_gain.as_ref(), 0.0),
@@ -260,10 +264,11 @@ impl Path {
                 },
                 tcp: TcpInfo {
                     rtt_us: Some(self.rtt_us + self.rtt_us / 100),
-                    // The SYN.
-                    bytes_acked: (!self.old_kernel).then_some(1),
-                    bytes_sent: (!self.old_kernel).then_some(0),
-                    bytes_retrans: (!self.old_kernel).then_some(0),
+                    // The SYN and the token.
+                    bytes_acked: (!self.old_kernel).then_some(TOKEN + 1),
+                    bytes_sent: (!self.old_kernel).then_some(2 * TOKEN),
+                    // The token was sent twice.
+                    bytes_retrans: (!self.old_kernel).then_some(TOKEN),
                     busy_time_us: (!self.old_kernel).then_some(0),
                     rwnd_limited_us: (!self.old_kernel).then_some(0),
                     sndbuf_limited_us: (!self.old_kernel).then_some(0),
@@ -278,13 +283,8 @@ impl Path {
     fn last(&self, test: Test, held: &Held, bytes: u64) -> TcpInfo {
         let busy = test.seconds as u64 * 1_000_000;
         let share = |share: f64| (busy as f64 * share) as u64;
-        let loss = if self.loss > 0.0 {
-            self.loss
-        } else if held.queue {
-            0.000_1
-        } else {
-            0.0
-        };
+        let queue = if held.queue { 0.000_1 } else { 0.0 };
+        let loss = self.loss.max(self.dropped).max(queue);
         let retransmitted = (bytes as f64 * loss) as u64;
         let basic = TcpInfo {
             rtt_us: Some(self.loaded_us(held)),
@@ -297,9 +297,10 @@ impl Path {
         }
         TcpInfo {
             min_rtt_us: Some(self.rtt_us),
-            bytes_acked: Some(bytes + 1),
-            bytes_sent: Some(bytes + retransmitted),
-            bytes_retrans: Some(retransmitted),
+            // With the FIN.
+            bytes_acked: Some(TOKEN + 1 + bytes + 1),
+            bytes_sent: Some(2 * TOKEN + bytes + retransmitted),
+            bytes_retrans: Some(TOKEN + retransmitted),
             busy_time_us: Some(busy),
             rwnd_limited_us: Some(share(held.receive_window_share)),
             sndbuf_limited_us: Some(share(held.send_buffer_share)),

@@ -5,6 +5,7 @@
 
 mod path;
 mod run;
+mod setup;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Network {
     pub queue: Option<String>,
     /// Random loss.
     pub loss: Option<String>,
+    /// What a policer drops of a flow that it holds.
+    pub dropped: Option<String>,
     /// Of the rate, between samples.
     pub noise: Option<String>,
     /// What the second pair gets of the first one's single stream.
@@ -136,6 +139,11 @@ pub struct Expectation {
     /// Ids that must be found.
     #[serde(default)]
     pub findings: Vec<String>,
+    /// Ids whose confidence must be this.
+    #[serde(default)]
+    pub likely: Vec<String>,
+    #[serde(default)]
+    pub possible: Vec<String>,
     /// Ids that must not be.
     #[serde(default)]
     pub absent: Vec<String>,
@@ -144,6 +152,9 @@ pub struct Expectation {
     pub nothing_else: bool,
     #[serde(default)]
     pub recommendations: Vec<String>,
+    /// None at all but those in `recommendations`.
+    #[serde(default)]
+    pub only_recommended: bool,
     pub verdict: String,
     pub exit_code: u8,
     /// Pieces of the verdict's sentence.
@@ -200,4 +211,5 @@ fn time(text: &str) -> std::time::Duration {
     redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+mod summaries;
 mod tests;

@@ -6,21 +6,21 @@ use redoline_proto::facts::{HostFacts, Interface, Route, TcpSettings};
 use redoline_proto::handshake::ClockOffset;
 use redoline_proto::storage::StoragePattern;
 use redoline_proto::transfer::{Payload, SocketRequest};
-use redoline_proto::units::{Bytes, BytesPerSecond, Share};
+use redoline_proto::units::BytesPerSecond;
 
 use super::path::{Path, Test, size};
-use super::{Network, Scenario, optional, quantity, storage, time};
+use super::setup::setup;
+use super::{Network, Scenario, optional, storage};
 use crate::analysis::plateau::{Decision, Ladder};
 use crate::analysis::throughput::summarise;
-use crate::plan::need::{Limits, Need};
-use crate::plan::node::{DeclaredNetwork, Direction, NodeId, PairId, Role};
+use crate::plan::node::{Direction, NodeId, PairId};
 use crate::plan::step::Nodes;
 use crate::record::event::{Event, FORMAT, Moment, RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{
     EndRecord, Failure, FailureCause, Measurement, MeasurementId, PairTransfer, Series, SeriesKind,
     SeriesPoint, StoppedBecause, Throughput, TransferRequest, Variable,
 };
-use crate::record::setup::{NodeSetup, PairSetup, Setup, StepSetup};
+use crate::record::setup::{Setup, StepSetup};
 
 const TOLERANCE: f64 = 0.03;
 /// 2026-03-01 09:00:00 UTC.
@@ -202,7 +202,13 @@ impl<'a> Run<'a> {
                     }
                     match word {
                         "single" => {
-                            self.measure(number, step.direction, &[pair], &Ask::of(1, 20));
+                            let buffer = words.get(1).map(|text| size(text));
+                            let ask = Ask { buffer, ..Ask::of(1, 20) };
+                            self.measure(number, step.direction, &[pair], &ask);
+                        }
+                        "connections" => {
+                            let ask = Ask::of(words[1].parse().unwrap(), 20);
+                            self.measure(number, step.direction, &[pair], &ask);
                         }
                         "ladder" => self.ladder(number, step.direction, pair),
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),
@@ -430,116 +436,10 @@ fn merged(back: Network, forth: &Network) -> Network {
         per_flow: or(back.per_flow, &forth.per_flow),
         queue: or(back.queue, &forth.queue),
         loss: or(back.loss, &forth.loss),
+        dropped: or(back.dropped, &forth.dropped),
         noise: or(back.noise, &forth.noise),
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
         falls_to: or(back.falls_to, &forth.falls_to),
-    }
-}
-
-fn setup(scenario: &Scenario) -> Setup {
-    let pairs = scenario.pairs;
-    let node = |index: usize| {
-        let (role, n) = match index < pairs {
-            true => (Role::Primary, index + 1),
-            false => (Role::Standby, index - pairs + 1),
-        };
-        let primary = role == Role::Primary;
-        let (site, net) = if primary { ("phx", "198.51.100") } else { ("ash", "203.0.113") };
-        let (name, address, access) = match scenario.demo {
-            true => (
-                format!("demo-{role}{n}"),
-                format!("127.0.{}.{n}", if primary { 1 } else { 2 }),
-                "local".to_owned(),
-            ),
-            false => (
-                format!("{site}{n}"),
-                format!("{net}.{}", 10 + n),
-                format!("ssh oracle@192.0.2.{} port 22", if primary { 10 + n } else { 20 + n }),
-            ),
-        };
-        NodeSetup {
-            name,
-            role,
-            cluster: if scenario.demo { format!("demo-{role}") } else { format!("orders-{site}") },
-            thread: primary.then_some(n as u32),
-            redo_address: address,
-            access,
-        }
-    };
-    let nodes: Vec<NodeSetup> = (0..2 * pairs).map(node).collect();
-    Setup {
-        runbook: scenario.scenario.clone(),
-        runbook_sha256: "ab".repeat(32),
-        configuration: if scenario.demo { "demo" } else { "orders" }.to_owned(),
-        primary_cluster: nodes[0].cluster.clone(),
-        standby_cluster: nodes[pairs].cluster.clone(),
-        demo: scenario.demo,
-        network: DeclaredNetwork {
-            bandwidth: optional(scenario.declared.as_ref()),
-            devices: if scenario.demo {
-                Vec::new()
-            } else {
-                vec!["phx-fw1".to_owned(), "wan-r7".to_owned()]
-            },
-            notes: None,
-        },
-        pairs: (0..pairs)
-            .map(|pair| PairSetup { primary: NodeId(pair), standby: NodeId(pairs + pair) })
-            .collect(),
-        need: scenario.need.as_ref().map(need),
-        limits: Limits { rate: optional(scenario.limit.as_ref()), ..Limits::default() },
-        steps: steps(scenario),
-        finally_from: scenario.steps.len(),
-        remarks: Vec::new(),
-        nodes,
-    }
-}
-
-fn steps(scenario: &Scenario) -> Vec<StepSetup> {
-    let mut direction = Direction::PrimaryToStandby;
-    scenario
-        .steps
-        .iter()
-        .map(|text| {
-            let word = text.split_whitespace().next().unwrap();
-            let (name, action) = match word {
-                "single" => ("One stream, as redo transport uses", "throughput"),
-                "ladder" => ("Streams until the aggregate stops rising", "throughput"),
-                "together" => ("All nodes at once", "throughput"),
-                "buffers" => ("Socket buffers", "sweep"),
-                "mtu" => ("MTU", "sweep"),
-                "swap" => ("Roles swapped for the tests", "swap_roles"),
-                "storage" => ("How Oracle reads", "storage_read"),
-                "topology" => ("Topology", "topology"),
-                other => panic!("unknown step `{other}`"),
-            };
-            if word == "swap" {
-                direction = direction.swapped();
-            }
-            let about_pairs = matches!(action, "throughput" | "sweep");
-            let count = scenario.pairs;
-            StepSetup {
-                name: name.to_owned(),
-                action: action.to_owned(),
-                direction,
-                register: about_pairs.then(|| word.to_owned()),
-                excluded: false,
-                pairs: (0..if about_pairs { count } else { 0 }).map(PairId).collect(),
-                nodes: (0..if word == "storage" { 2 * count } else { 0 }).map(NodeId).collect(),
-            }
-        })
-        .collect()
-}
-
-fn need(text: &super::NeedText) -> Need {
-    Need {
-        threads: text.threads.iter().map(|(thread, rate)| (*thread, quantity(rate))).collect(),
-        total: optional(text.total.as_ref()),
-        write_size: None,
-        headroom: optional(text.headroom.as_ref()).unwrap_or(Share(0.3)),
-        transport: text.transport,
-        database_size: optional::<Bytes>(text.database_size.as_ref()),
-        instantiate_within: text.instantiate_within.as_deref().map(time),
     }
 }

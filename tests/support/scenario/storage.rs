@@ -32,7 +32,7 @@ pub fn read(
         StoragePattern::SingleBlock => (f64::from(outstanding) * 8192.0 / (p50_us / 1e6), p50_us),
         StoragePattern::DirectPath => {
             let rate = highest * (f64::from(outstanding) / f64::from(disks.knee)).min(1.0);
-            (rate, f64::from(outstanding) * (1 << 20) as f64 / rate * 1e6)
+            (rate, f64::from(outstanding) * f64::from(1 << 20) / rate * 1e6)
         }
     };
     let each = (rate / 4.0 / request_bytes as f64) as u64;

@@ -26,6 +26,13 @@ fn complaints(scenario: &Scenario, report: &Report) -> Vec<String> {
             complaints.push(format!("`{id}` was not found"));
         }
     }
+    for (ids, confidence) in [(&expect.likely, "likely"), (&expect.possible, "possible")] {
+        let unlike = |id: &&String| {
+            report.findings.iter().any(|one| one.id == **id && one.confidence != confidence)
+        };
+        complaints
+            .extend(ids.iter().filter(unlike).map(|id| format!("`{id}` is not {confidence}")));
+    }
     for id in &expect.absent {
         if found.contains(id.as_str()) {
             complaints.push(format!("`{id}` was found"));
@@ -39,6 +46,11 @@ fn complaints(scenario: &Scenario, report: &Report) -> Vec<String> {
     for id in &expect.recommendations {
         if !advised.contains(&id.as_str()) {
             complaints.push(format!("`{id}` was not recommended, but {advised:?}"));
+        }
+    }
+    for id in advised.iter().filter(|_| expect.only_recommended) {
+        if !expect.recommendations.iter().any(|expected| expected == id) {
+            complaints.push(format!("`{id}` was recommended as well"));
         }
     }
     if answer(report) != expect.verdict {
@@ -133,4 +145,46 @@ fn complete_reports_are_as_they_were() {
             insta::assert_json_snapshot!(name, report);
         });
     }
+}
+
+#[test]
+fn a_run_that_ends_after_any_event_still_gives_a_report() {
+    for name in ["lost-node", "storage", "tuning"] {
+        let events = Scenario::named(name).events();
+        for length in 1..events.len() {
+            let record = crate::record::run::RunRecord::fold(&events[..length]).unwrap();
+            let report = build(&record);
+            assert!(!report.run.complete, "{name}, {length} events");
+            assert!(!report.run.missing.is_empty(), "{name}, {length} events");
+            assert_ne!(report.run.exit_code, 0, "{name}, {length} events");
+        }
+    }
+}
+
+#[test]
+fn every_report_follows_its_schema() {
+    let schema = serde_json::to_value(schemars::schema_for!(Report)).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for name in Scenario::names() {
+        let report = serde_json::to_value(build(&Scenario::named(&name).record())).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_in_sentences() {
+    let missing = |name| build(&Scenario::named(name).record()).run.missing.join("\n");
+    insta::assert_snapshot!(missing("interrupted"), @r#"
+    The run was interrupted.
+    Step 3 "Roles swapped for the tests" was not reached.
+    Step 4 "One stream, as redo transport uses" was not reached.
+    Step 5 "Streams until the aggregate stops rising" was not reached.
+    "#);
+    insta::assert_snapshot!(missing("lost-node"), @r#"
+    Node ash2 took no further part: the SSH session ended and could not be opened again within 30 s.
+    Step 3 "All nodes at once" failed: phx2-ash2: ash2, control: the SSH session ended and could not be opened again within 30 s.
+    "#);
+    assert_eq!(missing("need-met"), "");
 }

@@ -1,0 +1,164 @@
+//! Advice about socket buffers and the settings that bound them.
+
+use redoline_proto::facts::TcpSettings;
+use redoline_proto::units::Bytes;
+
+use super::{Command, CommandKind, Draft, Ground};
+use crate::analysis::bdp::BufferNeed;
+use crate::analysis::finding::{Detail, Finding, FindingId, Setting};
+use crate::analysis::words::rate;
+
+pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
+    let need = ground
+        .findings
+        .iter()
+        .filter_map(|finding| needed(finding))
+        .max_by(|a, b| a.buffer().cmp(&b.buffer()))?;
+    let fixed = ground.findings.iter().any(|finding| is_fixed(finding));
+    let most = need.setting();
+    let (mut commands, mut undo) = (Vec::new(), Vec::new());
+    for node in ground.all_nodes() {
+        let Some(facts) = ground.case.facts(node) else { continue };
+        let (lines, before) = buffer_lines(&facts.tcp, most, fixed);
+        if !lines.is_empty() {
+            undo.push(format!("{}: {}", ground.case.name(node), before.join("; ")));
+            commands.push(Command { nodes: vec![node], kind: CommandKind::Sysctl, lines });
+        }
+    }
+    let held = ground.findings.iter().find_map(|finding| match &finding.detail {
+        Detail::Window(bound) => Some(bound.stream),
+        _ => None,
+    });
+    let effect = match held {
+        Some(stream) => format!(
+            "A single stream can rise from {} to what the path carries ({}), unless something else \
+             holds it then.",
+            rate(stream),
+            rate(need.rate)
+        ),
+        None => format!("Buffers can grow to what {} over this round trip take.", rate(need.rate)),
+    };
+    Some(Draft {
+        action: format!(
+            "Raise the maximum of the socket buffers to {most} on both sides: 3 × BDP is {} ({} × \
+             {:.1} ms; the rate is {}). Put the lines into /etc/sysctl.d/ and load them with \
+             sysctl --system; redo transport takes them up when its destination is deferred and \
+             enabled again.",
+            need.buffer(),
+            rate(need.rate),
+            need.min_rtt.as_secs_f64() * 1e3,
+            need.source
+        ),
+        commands: merged(commands),
+        expected_effect: effect,
+        how_to_verify: ground.again(),
+        how_to_undo: format!("Set the former values again. {}", undo.join(". ")),
+        risk: format!(
+            "Low. Each connection with a long round trip may use up to {most} of memory in each \
+             direction, within net.ipv4.tcp_mem."
+        ),
+        needs_root: true,
+        licence: None,
+    })
+}
+
+fn needed(finding: &Finding) -> Option<BufferNeed> {
+    match &finding.detail {
+        Detail::Window(bound) => bound.need,
+        Detail::Buffers(need) => Some(*need),
+        _ => None,
+    }
+}
+
+/// Buffers that are asked for are bounded by net.core, not by net.ipv4.
+fn is_fixed(finding: &Finding) -> bool {
+    match &finding.detail {
+        Detail::Window(bound) => {
+            matches!(bound.setting, Setting::CoreWmem | Setting::CoreRmem | Setting::Requested)
+        }
+        _ => finding.id == FindingId::BufferCapped,
+    }
+}
+
+/// New lines and the former ones; minimum and default stay, and no maximum is lowered.
+fn buffer_lines(tcp: &TcpSettings, most: Bytes, fixed: bool) -> (Vec<String>, Vec<String>) {
+    let tuned = [
+        ("net.ipv4.tcp_wmem", tcp.wmem_min_bytes, tcp.wmem_default_bytes, tcp.wmem_max_bytes),
+        ("net.ipv4.tcp_rmem", tcp.rmem_min_bytes, tcp.rmem_default_bytes, tcp.rmem_max_bytes),
+    ];
+    let core = [
+        ("net.core.wmem_max", tcp.core_wmem_max_bytes),
+        ("net.core.rmem_max", tcp.core_rmem_max_bytes),
+    ];
+    let (mut lines, mut former) = (Vec::new(), Vec::new());
+    for (key, least, usual, now) in tuned {
+        let (Some(least), Some(usual), Some(now)) = (least, usual, now) else { continue };
+        if now < most.0 {
+            lines.push(format!("{key} = {least} {usual} {}", most.0));
+            former.push(format!("{key} = {least} {usual} {now}"));
+        }
+    }
+    for (key, now) in core {
+        if let Some(now) = now.filter(|now| fixed && *now < most.0) {
+            lines.push(format!("{key} = {}", most.0));
+            former.push(format!("{key} = {now}"));
+        }
+    }
+    (lines, former)
+}
+
+/// Nodes with the same lines share a command.
+fn merged(commands: Vec<Command>) -> Vec<Command> {
+    let mut merged: Vec<Command> = Vec::new();
+    for command in commands {
+        let same = merged
+            .iter_mut()
+            .find(|known| known.lines == command.lines && known.kind == command.kind);
+        match same {
+            Some(known) => known.nodes.extend(command.nodes),
+            None => merged.push(command),
+        }
+    }
+    merged
+}
+
+pub(super) fn fixed(ground: &Ground<'_>) -> Option<Draft> {
+    let finding = ground.findings.first()?;
+    let Detail::FixedBuffer(bytes) = finding.detail else { return None };
+    let size = bytes.0;
+    let nodes = ground.ends(finding);
+    let core = Command {
+        nodes: nodes.clone(),
+        kind: CommandKind::Sysctl,
+        lines: vec![format!("net.core.wmem_max = {size}"), format!("net.core.rmem_max = {size}")],
+    };
+    let low = nodes.iter().any(|node| {
+        let tcp = ground.case.facts(*node).map(|facts| &facts.tcp);
+        tcp.is_some_and(|tcp| {
+            [tcp.core_wmem_max_bytes, tcp.core_rmem_max_bytes].iter().flatten().any(|m| *m < size)
+        })
+    });
+    let tns = Command {
+        nodes: nodes.clone(),
+        kind: CommandKind::TnsnamesOra,
+        lines: vec![format!(
+            "(DESCRIPTION=(SDU=65535)(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"
+        )],
+    };
+    Some(Draft {
+        action: format!(
+            "Set the socket buffers of the Data Guard connections to {bytes} in Oracle Net, on \
+             both sides. Prefer a higher maximum for auto-tuning where that reaches the same rate: \
+             a fixed buffer switches auto-tuning off."
+        ),
+        commands: if low { vec![core, tns] } else { vec![tns] },
+        expected_effect: finding.sentence.clone(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Remove SEND_BUF_SIZE and RECV_BUF_SIZE from the connect descriptors and \
+                      restart redo transport."
+            .to_owned(),
+        risk: format!("Low. Every connection of these descriptors takes up to {bytes} per side."),
+        needs_root: low,
+        licence: None,
+    })
+}
