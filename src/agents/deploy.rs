@@ -198,6 +198,35 @@ pub async fn sweep(
     Ok(removed.map(|(_, path)| path.trim().to_owned()).collect())
 }
 
+/// After the agent has ended: what of its executable is still on the node, although it should have
+/// removed it. `Err` when the node does not say.
+async fn clear(
+    connection: &mut Connection,
+    directory: Option<&str>,
+    executables: &Executables,
+) -> Result<Vec<String>, String> {
+    let marker = random_marker();
+    let script = script::clear(&Remote { marker: &marker, directory }, executables);
+    let output = connection.run(&script, b"", SWEEP_DEADLINE).await;
+    let output = output.map_err(|error| error.to_string())?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let words = stdout.lines().filter_map(|line| line.split_once(&marker));
+    let mut words: Vec<String> = words.map(|(_, word)| word.trim().to_owned()).collect();
+    match words.pop().as_deref() {
+        Some("done") => Ok(words),
+        _ => Err("its answer makes no sense".to_owned()),
+    }
+}
+
+/// How an agent left its node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Departure {
+    /// It has ended, and nothing that was to be removed is left.
+    Clean,
+    /// What is left, or why that is unknown.
+    Left(String),
+}
+
 impl Started {
     pub fn connection(&self) -> &Connection {
         &self.connection
@@ -228,6 +257,39 @@ pub struct Running {
 impl Running {
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Waits for the agent to end, sees that its executable is gone where it was to be removed, and
+    /// takes leave of the node.
+    ///
+    /// The stream must have been dropped: it is end-of-file that ends an agent.
+    pub async fn depart(
+        mut self,
+        executables: &Executables,
+        options: &AgentOptions,
+        deadline: Duration,
+    ) -> Departure {
+        let exit = self.end.wait_or_cut(deadline).await;
+        let departure = match exit {
+            Exit::Lost(reason) => Departure::Left(format!(
+                "unknown: the way to the node was lost ({reason}); an agent that hears nothing ends \
+                 by itself"
+            )),
+            Exit::CutOff => Departure::Left("the agent did not end and may still run".to_owned()),
+            Exit::Status(_) | Exit::Signal(_) if options.keep || self.connection.is_local() => {
+                Departure::Clean
+            }
+            Exit::Status(_) | Exit::Signal(_) => {
+                let directory = options.directory.as_deref();
+                match clear(&mut self.connection, directory, executables).await {
+                    Ok(left) if left.is_empty() => Departure::Clean,
+                    Ok(left) => Departure::Left(left.join(", ")),
+                    Err(why) => Departure::Left(format!("unknown: {why}")),
+                }
+            }
+        };
+        self.connection.close().await;
+        departure
     }
 
     /// Waits for the agent to end, ends it by force if it does not, and takes leave of the node.

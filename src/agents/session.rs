@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{self, Instant, MissedTickBehavior};
 
 use super::client::{AgentClient, AgentError};
-use super::deploy::{self, AgentOptions, DeployError, Running};
+use super::deploy::{self, AgentOptions, DeployError, Departure, Running};
 use super::executable::Executables;
-use crate::connect::{self, ConnectError, Deadlines, Exit};
+use crate::connect::{self, ConnectError, Deadlines};
 use crate::plan::access::Access;
 use crate::plan::node::{Node, NodeId};
 
@@ -102,6 +102,7 @@ pub struct Agent {
     clock: watch::Receiver<ClockOffset>,
     beats: JoinHandle<()>,
     running: Running,
+    options: AgentOptions,
 }
 
 impl Agent {
@@ -154,6 +155,7 @@ impl Agent {
             clock,
             beats,
             running,
+            options,
         })
     }
 
@@ -179,16 +181,12 @@ impl Agent {
 
     /// Ends the agent: end-of-file on its control channel, then the session. Returns what is left
     /// on the node, if anything.
-    pub async fn release(self, deadline: Duration) -> Option<String> {
+    pub async fn release(self, executables: &Executables, deadline: Duration) -> Option<String> {
         self.beats.abort();
         drop(self.client);
-        match self.running.close(deadline).await {
-            Exit::Status(_) | Exit::Signal(_) => None,
-            Exit::CutOff => Some("the agent had to be cut off; it may still run".to_owned()),
-            Exit::Lost(reason) => Some(format!(
-                "unknown: the way to the node was lost ({reason}); an agent ends by itself within \
-                 its lease and has removed its executable when it started"
-            )),
+        match self.running.depart(executables, &self.options, deadline).await {
+            Departure::Clean => None,
+            Departure::Left(what) => Some(what),
         }
     }
 }

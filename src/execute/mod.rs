@@ -55,7 +55,7 @@ pub async fn execute(plan: &Plan, surroundings: &Surroundings, events: EventSend
         true => all_steps(&mut run, cancel).await,
         false => RunOutcome::Interrupted,
     };
-    release_all(run, &events).await;
+    release_all(run, &surroundings.executables, &events).await;
     events.send(Event::RunFinished { outcome }).await;
     outcome
 }
@@ -163,10 +163,10 @@ fn what_follows(step: &Step, outcome: &StepOutcome) -> RunOutcome {
     }
 }
 
-async fn release_all(run: Run<'_>, events: &EventSender) {
+async fn release_all(run: Run<'_>, executables: &Executables, events: &EventSender) {
     let releasing = run.into_agents().into_iter().map(|agent| async move {
         let node = agent.node;
-        (node, agent.release(RELEASE_DEADLINE).await)
+        (node, agent.release(executables, RELEASE_DEADLINE).await)
     });
     for (node, left_behind) in join_all(releasing).await {
         events.send(Event::NodeReleased { node, left_behind }).await;

@@ -131,15 +131,18 @@ fn pre_migration() -> Result<()> {
 }
 
 /// The shipped runbook, with times and sizes that fit a lab.
-const PRE_MIGRATION_SHORT: [&str; 8] = [
+const PRE_MIGRATION_SHORT: [&str; 10] = [
     "--set",
-    "probe=1s",
+    "probe=1 s",
     "--set",
-    "confirm=2s",
+    "confirm=2 s",
     "--set",
-    "scratch_dir=/home/oracle",
+    "dir=/u02",
     "--set",
-    "scratch_size=64 MiB",
+    "size=64 MiB",
+    // Here all nodes share one host's processors.
+    "--set",
+    "cpu=100 %",
 ];
 
 fn expect_every_kind(report: &Value, finished: &Finished) -> Result<()> {

@@ -138,6 +138,19 @@ pub(super) fn sweep(remote: &Remote<'_>, older_than_minutes: u32) -> String {
     )
 }
 
+/// Removes the executable wherever this user has it, and names what could not be removed.
+pub(super) fn clear(remote: &Remote<'_>, executables: &Executables) -> String {
+    let marker = remote.marker;
+    let directories = directories(remote);
+    let names: Vec<String> = executables.iter().map(Executable::remote_name).collect();
+    format!(
+        "{PROLOGUE}; for d in {directories}; do [ -n \"$d\" ] && [ -d \"$d\" ] || continue; \
+         for n in {}; do f=\"$d/$n\"; [ -f \"$f\" ] && [ -O \"$f\" ] || continue; rm -f \"$f\"; \
+         [ -f \"$f\" ] && echo \"{marker} $f\"; done; done; echo \"{marker} done\"",
+        names.join(" ")
+    )
+}
+
 /// Starts the executable where it lies on the controller's own machine.
 pub(super) fn start_here(executable: &Executable, options: &AgentOptions, marker: &str) -> String {
     let path = executable.path.to_string_lossy().replace('\'', r"'\''");
@@ -198,6 +211,7 @@ mod tests {
             upload(&copy),
             remove("/tmp", executable),
             sweep(&remote, 0),
+            clear(&remote, &executables),
             sweep(&remote, 60),
         ] {
             assert!(!script.contains(['\'', '!', '\n', '\\']), "{script}");
