@@ -9,7 +9,8 @@ use crate::exit::Exit;
 use crate::runbook::{starting_inventory, starting_runbook};
 
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
-    let refused = |what: String, cause: std::io::Error| Refusal(format!("failed to {what}: {cause}"));
+    let refused =
+        |what: String, cause: std::io::Error| Refusal(format!("failed to {what}: {cause}"));
     fs::create_dir_all(&args.dir)
         .map_err(|cause| refused(format!("create `{}`", args.dir.display()), cause))?;
     for (name, text) in

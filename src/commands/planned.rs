@@ -27,10 +27,7 @@ pub(super) enum Passwords {
 }
 
 /// `Err` is the exit code after the problems were printed.
-pub(super) fn plan(
-    args: &PlanArgs,
-    passwords: Passwords,
-) -> anyhow::Result<Result<Planned, Exit>> {
+pub(super) fn plan(args: &PlanArgs, passwords: Passwords) -> anyhow::Result<Result<Planned, Exit>> {
     let runbook = files::read(&args.runbook)?;
     let inventory = args.inventory.as_ref().map(|path| files::read(path)).transpose()?;
     let inventory_name =

@@ -10,11 +10,11 @@ use redoline_proto::units::Bytes;
 use super::clusters::Clusters;
 use super::expression::Expression;
 use super::node::{NodeId, PairId};
-use super::requirements::well_formed;
 use super::step::{
     AssertSpec, BufferSize, LadderSpec, Nodes, NumConn, StorageReadSpec, SweepSpec, ThroughputSpec,
     TopologySpec, Vary,
 };
+use crate::runbook::check::{self, Templates};
 use crate::runbook::fields::Fields;
 use crate::runbook::keys;
 use crate::runbook::problem::{Fault, Faults};
@@ -38,16 +38,16 @@ const MTU_MAX: u32 = 65_535;
 const SECTOR: u64 = 512;
 
 pub fn topology(node: &Node) -> Result<TopologySpec, Faults> {
-    well_formed(node, &keys::TOPOLOGY)?;
-    let mut fields = Fields::new(node, &keys::TOPOLOGY);
+    let mut fields = Fields::checked(node, &keys::TOPOLOGY);
     let deadline = fields.read("deadline", |node| value::duration(node, Duration::from_millis(1)));
     whole(fields, deadline.map(|deadline| TopologySpec { deadline }))
 }
 
 pub fn throughput(node: &Node, around: Surroundings<'_>) -> Result<ThroughputSpec, Faults> {
-    // num_conn may still be a template, which is why its check is apart.
-    well_formed(&without(node, "num_conn"), &keys::THROUGHPUT)?;
     let mut fields = Fields::new(node, &keys::THROUGHPUT);
+    // num_conn may still be a template, which is why its check is apart.
+    let but_num_conn = without(node, "num_conn");
+    fields.faults.extend(check::mapping(&but_num_conn, &keys::THROUGHPUT, Templates::Refused));
     let num_conn = fields.read("num_conn", |node| num_conn(node, around.late));
     let time = |node: &Node| value::duration(node, TEST_MIN);
     let duration = fields.read("duration", time);
@@ -103,8 +103,7 @@ fn num_conn(node: &Node, late: &HashMap<Place, Expression>) -> Result<NumConn, F
             None => value::count(node, 1, NUM_CONN_MAX).map(NumConn::Fixed),
         };
     }
-    well_formed(node, &keys::LADDER)?;
-    let mut fields = Fields::new(node, &keys::LADDER);
+    let mut fields = Fields::checked(node, &keys::LADDER);
     let level = |node: &Node| value::count(node, 1, NUM_CONN_MAX);
     let from = fields.read("from", level);
     let step = fields.read("step", level);
@@ -134,8 +133,8 @@ fn mtu(node: &Node) -> Result<u32, Faults> {
 }
 
 pub fn sweep(node: &Node, around: Surroundings<'_>) -> Result<SweepSpec, Faults> {
-    well_formed(&without(node, "throughput"), &SWEEP_WITHOUT_TEST)?;
-    let mut faults = Faults::new();
+    let but_test = without(node, "throughput");
+    let mut faults = check::mapping(&but_test, &SWEEP_WITHOUT_TEST, Templates::Refused);
     let vary = node.get("vary").map(vary).unwrap_or_else(|| Err(missing(node, "vary")));
     let test = match node.get("throughput") {
         Some(test) => throughput(test, around),
@@ -185,8 +184,7 @@ fn vary(node: &Node) -> Result<Vary, Faults> {
 }
 
 pub fn storage_read(node: &Node, clusters: Option<&Clusters>) -> Result<StorageReadSpec, Faults> {
-    well_formed(node, &keys::STORAGE_READ)?;
-    let mut fields = Fields::new(node, &keys::STORAGE_READ);
+    let mut fields = Fields::checked(node, &keys::STORAGE_READ);
     let target = target(&mut fields);
     let patterns = fields.read("patterns", |node| value::list(node, pattern));
     let block = fields.read("block", sectors);

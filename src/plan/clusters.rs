@@ -55,8 +55,7 @@ pub fn resolve(inventory: &InventoryFile, options: &Options) -> Result<Clusters,
     if faults.is_empty() {
         faults.extend(families(inventory, &nodes, &pairs));
     }
-    let mut problems: Vec<Problem> =
-        faults.into_iter().map(|fault| Problem::of_file(&inventory.source, fault)).collect();
+    let mut problems = Problem::all_of_file(&inventory.source, faults);
     let names: Vec<String> = all_names(inventory);
     problems.extend(options.limit.iter().filter(|name| !names.contains(name)).map(|name| {
         let known = names.iter().map(String::as_str);

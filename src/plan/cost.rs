@@ -20,6 +20,8 @@ pub struct Cost {
     pub time: TimeRange,
     /// Sent over the network at most. `None`: neither a limit nor a bandwidth is stated.
     pub bytes: Option<Bytes>,
+    /// As `bytes`, as if there were no limit on the bytes of the run.
+    pub bytes_without_limit: Option<Bytes>,
     /// Written to scratch files, all nodes together; removed at the end.
     pub scratch: Bytes,
 }
@@ -56,6 +58,7 @@ pub fn cost(plan: &Plan) -> Cost {
     let limit = plan.limits.bytes.map(|limit| limit.0);
     Cost {
         time: TimeRange { min: sum(|time| time.min), max: sum(|time| time.max) },
+        bytes_without_limit: bytes.map(Bytes),
         bytes: bytes.map(|bytes| bytes.min(limit.unwrap_or(u64::MAX))).or(limit).map(Bytes),
         scratch: Bytes(steps.iter().map(|step| step.scratch.0).sum()),
         steps,

@@ -29,7 +29,9 @@ const FUEL: u64 = 100_000;
 impl Expression {
     /// Checks the syntax; `text` is without `{{ }}`.
     pub fn parse(text: &str) -> Result<Self, InvalidExpression> {
-        environment().compile_expression(text).map_err(|error| invalid(text, &error))?;
+        if let Some(why) = template::expression_error(text) {
+            return Err(InvalidExpression { expression: text.to_owned(), why });
+        }
         Ok(Self { text: text.to_owned(), constants: BTreeMap::new() })
     }
 

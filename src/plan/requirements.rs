@@ -8,7 +8,6 @@ use redoline_proto::units::{Bytes, BytesPerSecond, Share};
 use super::ReportFormat;
 use super::need::{Limits, Need, TimeWindow, Transport};
 use super::problem::no_node_of_thread;
-use crate::runbook::check::{self, Templates};
 use crate::runbook::fields::Fields;
 use crate::runbook::keys;
 use crate::runbook::problem::Faults;
@@ -20,8 +19,7 @@ const ANY_SIZE: (Bytes, Bytes) = (Bytes(1), Bytes(1 << 53));
 
 /// `threads`: those that primary nodes have, where the inventory is known.
 pub fn need(node: &Node, threads: Option<&[u32]>) -> Result<Need, Faults> {
-    well_formed(node, &keys::NEED)?;
-    let mut fields = Fields::new(node, &keys::NEED);
+    let mut fields = Fields::checked(node, &keys::NEED);
     let redo = match fields.given("redo") {
         Some(node) => redo(node, threads).map_err(|faults| fields.faults.extend(faults)).ok(),
         None => None,
@@ -81,8 +79,7 @@ fn redo(node: &Node, threads: Option<&[u32]>) -> Result<Redo, Faults> {
 }
 
 pub fn limits(node: &Node) -> Result<Limits, Faults> {
-    well_formed(node, &keys::LIMITS)?;
-    let mut fields = Fields::new(node, &keys::LIMITS);
+    let mut fields = Fields::checked(node, &keys::LIMITS);
     let limits = Limits {
         rate: fields.read("rate", value::rate),
         bytes: fields.read("bytes", |node| value::size(node, ANY_SIZE.0, ANY_SIZE.1)),
@@ -97,8 +94,7 @@ pub fn limits(node: &Node) -> Result<Limits, Faults> {
 
 /// All formats when the runbook says nothing.
 pub fn formats(node: &Node) -> Result<Vec<ReportFormat>, Faults> {
-    well_formed(node, &keys::REPORT)?;
-    let mut fields = Fields::new(node, &keys::REPORT);
+    let mut fields = Fields::checked(node, &keys::REPORT);
     let word = |node: &Node| value::choice(node, &["html", "markdown", "json"], &[]);
     let words = fields.read("formats", |node| value::list(node, word)).unwrap_or_default();
     let mut formats = Vec::new();
@@ -113,13 +109,4 @@ pub fn formats(node: &Node) -> Result<Vec<ReportFormat>, Faults> {
         }
     }
     if fields.faults.is_empty() { Ok(formats) } else { Err(fields.faults) }
-}
-
-/// Rendered values are checked as literal ones were.
-pub fn well_formed(
-    node: &Node,
-    table: &'static crate::runbook::table::Table,
-) -> Result<(), Faults> {
-    let faults = check::mapping(node, table, Templates::Refused);
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

@@ -2,8 +2,8 @@
 
 use super::clusters::{self, Clusters};
 use super::cost::{self, cost};
-use super::need::{Limits, Need};
-use super::options::Options;
+use super::need::{Limits, Need, Transport};
+use super::node::Node;
 use super::problem::Problem;
 use super::requirements;
 use super::scope::Scope;
@@ -14,8 +14,10 @@ use crate::runbook::file::{self, RunbookFile, StepFile};
 use crate::runbook::inventory::{self, InventoryFile};
 use crate::runbook::problem::{self, Fault, Faults};
 use crate::runbook::source::{Place, Source};
-use crate::runbook::tree::{Content, Node};
+use crate::runbook::tree::{self, Content};
 use crate::runbook::{demo_inventory, value};
+
+pub use super::options::Options;
 
 /// A plan from two texts; without an inventory, the built-in demo's. All mistakes of both files come
 /// together, as far as one does not hide another.
@@ -44,16 +46,27 @@ pub fn from_texts(
     }
 }
 
-/// A plan from two files that were read without a problem.
+/// A plan from files that were read without a problem; without an inventory, the built-in demo's.
 pub fn resolve(
     runbook: &RunbookFile,
-    inventory: &InventoryFile,
+    inventory: Option<&InventoryFile>,
     options: &Options,
 ) -> Result<Plan, Vec<Problem>> {
-    resolve_what_is_there(runbook, Some(inventory), options).map_err(|mut problems| {
+    let plan = match inventory {
+        Some(inventory) => resolve_what_is_there(runbook, Some(inventory), options),
+        None => {
+            demo_inventory().and_then(|demo| resolve_what_is_there(runbook, Some(&demo), options))
+        }
+    };
+    plan.map_err(|mut problems| {
         problem::sort(&mut problems);
         problems
     })
+}
+
+/// The nodes of an inventory, for what needs no runbook.
+pub fn nodes(inventory: &InventoryFile, options: &Options) -> Result<Vec<Node>, Vec<Problem>> {
+    clusters::resolve(inventory, options).map(|clusters| clusters.nodes)
 }
 
 /// What is read of a runbook before its parts meet.
@@ -80,7 +93,7 @@ fn resolve_what_is_there(
 
     let mut unroller = Unroller::new(clusters.as_ref());
     runbook.steps.iter().for_each(|step| unroller.add(step, &scope));
-    let finally_from = unroller.len();
+    let finally_from = unroller.count();
     runbook.finally.iter().for_each(|step| unroller.add(step, &scope));
     faults.append(&mut unroller.faults);
     let mut drafts = unroller.into_drafts();
@@ -95,14 +108,37 @@ fn resolve_what_is_there(
     let mut remarks = select::drop_emptied(&mut drafts, any_pair);
     faults.extend(select::check(&drafts, options, bandwidth_known(&parts, clusters.as_ref())));
 
-    problems.extend(faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)));
+    problems.extend(Problem::all_of_file(&runbook.source, faults));
     match (clusters, inventory) {
         (Some(clusters), Some(inventory)) if problems.is_empty() => {
             remarks.splice(0..0, clusters.remarks.clone());
+            remarks.extend(remarks_on_need(&parts));
             Ok(plan(runbook, inventory, parts, clusters, drafts, finally, remarks))
         }
         _ => Err(problems),
     }
+}
+
+/// What of the need this run cannot tell.
+fn remarks_on_need(parts: &Parts) -> Vec<String> {
+    let Some(need) = &parts.need else { return Vec::new() };
+    let mut remarks = Vec::new();
+    if need.transport != Transport::Async {
+        remarks.push(
+            "the need is synchronous, and this version's tests are ASYNC: rates can be judged, the \
+             cost of waiting for each acknowledgement cannot"
+                .to_owned(),
+        );
+    }
+    if let Some(limit) = parts.limits.rate {
+        let above = need.threads.iter().filter(|(_, rate)| need.with_headroom(**rate) >= limit);
+        remarks.extend(above.map(|(thread, _)| {
+            format!(
+                "thread {thread} needs more than limits.rate lets a node send, so it cannot be told"
+            )
+        }));
+    }
+    remarks
 }
 
 fn bandwidth_known(parts: &Parts, clusters: Option<&Clusters>) -> bool {
@@ -165,9 +201,8 @@ fn scope(runbook: &RunbookFile, options: &Options) -> (Scope, Vec<Problem>) {
         let found = format!("`{}` is a variable and a registered step", entry.key);
         faults.push(Fault::new(entry.place, found).right("give one of them another name"));
     }
-    scope.registered = registered.into_iter().collect();
-    let mut problems: Vec<Problem> =
-        faults.into_iter().map(|fault| Problem::of_file(&runbook.source, fault)).collect();
+    scope.registered = registered;
+    let mut problems = Problem::all_of_file(&runbook.source, faults);
     for (name, text) in &options.set {
         problems.extend(
             set(&mut scope, runbook, name, text).map(|fault| Problem::of_argument("--set", fault)),
@@ -178,7 +213,7 @@ fn scope(runbook: &RunbookFile, options: &Options) -> (Scope, Vec<Problem>) {
 
 /// A variable with a name like `io-slots` could not be used.
 fn not_a_name(place: Place, key: &str) -> Option<Fault> {
-    let node = Node::text(place, key);
+    let node = tree::Node::text(place, key);
     steps::register(&node).err().and_then(|faults| faults.into_iter().next())
 }
 
@@ -188,7 +223,7 @@ fn set(scope: &mut Scope, runbook: &RunbookFile, name: &str, text: &str) -> Opti
         let known = runbook.vars.iter().map(|entry| entry.key.as_str());
         return Some(Fault::unknown(nowhere, "variable", name, known));
     }
-    match value_of(&Node::plain(nowhere, text)) {
+    match value_of(&tree::Node::plain(nowhere, text)) {
         Ok(value) => {
             scope.vars.insert(name.to_owned(), value);
             None
@@ -197,7 +232,7 @@ fn set(scope: &mut Scope, runbook: &RunbookFile, name: &str, text: &str) -> Opti
     }
 }
 
-fn value_of(node: &Node) -> Result<serde_json::Value, Faults> {
+fn value_of(node: &tree::Node) -> Result<serde_json::Value, Faults> {
     let value = value::untyped(node)?;
     serde_json::to_value(value)
         .map_err(|_| value::one(node, "a value that cannot be used", "write a text or a number"))
@@ -205,10 +240,10 @@ fn value_of(node: &Node) -> Result<serde_json::Value, Faults> {
 
 fn parts(runbook: &RunbookFile, scope: &Scope, clusters: Option<&Clusters>) -> (Parts, Faults) {
     let mut faults = Faults::new();
-    let empty = Node { place: Place::new(1, 1), content: Content::Map(Vec::new()) };
+    let empty = tree::Node { place: Place::new(1, 1), content: Content::Map(Vec::new()) };
     let name = rendered(Some(&runbook.name), scope, value::text, &mut faults);
     let threads = clusters.map(|clusters| clusters.threads.as_slice());
-    let read = |node: &Node| requirements::need(node, threads);
+    let read = |node: &tree::Node| requirements::need(node, threads);
     let need = rendered(runbook.need.as_ref(), scope, read, &mut faults);
     let limits = rendered(runbook.limits.as_ref(), scope, requirements::limits, &mut faults);
     let report = runbook.report.as_ref().unwrap_or(&empty);
@@ -225,9 +260,9 @@ fn parts(runbook: &RunbookFile, scope: &Scope, clusters: Option<&Clusters>) -> (
 }
 
 fn rendered<T>(
-    node: Option<&Node>,
+    node: Option<&tree::Node>,
     scope: &Scope,
-    read: impl FnOnce(&Node) -> Result<T, Faults>,
+    read: impl FnOnce(&tree::Node) -> Result<T, Faults>,
     faults: &mut Faults,
 ) -> Option<T> {
     let result = scope.render(node?).and_then(|rendered| read(&rendered.node));

@@ -2,28 +2,43 @@
 
 use super::step::{Action, NumConn};
 
-/// Of one throughput test, on the pair that asks. Rates are in bytes per second.
-pub const THROUGHPUT: &[&str] =
-    &["rate", "half_width", "num_conn", "rtt_min_us", "retransmitted_bytes"];
+/// Of a throughput or sweep step, on the pair that asks; of a sweep, of its best point.
+pub const PAIR: &[&str] = &[
+    "bytes_per_second",
+    "half_width_bytes_per_second",
+    "total_bytes_per_second",
+    "min_rtt_us",
+    "retransmitted_bytes",
+];
 
-/// Of a ladder: `rate` and `half_width` are those of the recommended level.
-pub const LADDER: &[&str] = &["rate", "half_width", "recommended_num_conn", "best_num_conn"];
+/// Of a ladder, on the pair that asks: its best level, and the number to use.
+pub const LADDER: &[&str] = &[
+    "bytes_per_second",
+    "half_width_bytes_per_second",
+    "total_bytes_per_second",
+    "min_rtt_us",
+    "retransmitted_bytes",
+    "recommended_num_conn",
+    "best_num_conn",
+];
 
-/// Of a sweep: the value of the varied key with the highest rate, and that rate.
-pub const SWEEP: &[&str] = &["rate", "half_width", "best"];
-
-/// Of a storage step, over its points: the highest rate and IOPS, the lowest median latency.
-pub const STORAGE_READ: &[&str] = &["rate", "iops", "latency_p50_us"];
+/// Of a storage step, on the sending node of the pair that asks.
+pub const NODE: &[&str] = &[
+    "single_block_p50_us",
+    "single_block_p99_us",
+    "direct_path_bytes_per_second",
+    "device_read_ratio",
+];
 
 /// What an expression may read of this action's results.
 pub fn fields(action: &Action) -> &'static [&'static str] {
     match action {
         Action::Throughput(spec) => match spec.num_conn {
             NumConn::Ladder(_) => LADDER,
-            NumConn::Fixed(_) | NumConn::Later(_) => THROUGHPUT,
+            NumConn::Fixed(_) | NumConn::Later(_) => PAIR,
         },
-        Action::Sweep(_) => SWEEP,
-        Action::StorageRead(_) => STORAGE_READ,
+        Action::Sweep(_) => PAIR,
+        Action::StorageRead(_) => NODE,
         Action::Topology(_) | Action::SwapRoles | Action::Assert(_) => &[],
     }
 }

@@ -17,8 +17,10 @@ use crate::runbook::value;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub vars: BTreeMap<String, serde_json::Value>,
-    /// Registered names, with the line of the step that registers each.
-    pub registered: BTreeMap<String, usize>,
+    /// Registered names, with the place of the step that registers each.
+    pub registered: BTreeMap<String, Place>,
+    /// Of the step that reads; results of it and of later steps are not there yet.
+    pub step: Option<Place>,
 }
 
 /// Keys whose values may wait for results.
@@ -32,6 +34,11 @@ pub struct Rendered {
 }
 
 impl Scope {
+    /// For the expressions of one step.
+    pub fn of_step(&self, step: Place) -> Self {
+        Self { step: Some(step), ..self.clone() }
+    }
+
     pub fn with(&self, name: &str, value: serde_json::Value) -> Self {
         let mut scope = self.clone();
         scope.vars.insert(name.to_owned(), value);
@@ -71,7 +78,9 @@ impl Scope {
             return None;
         }
         match self.registered.get(name) {
-            Some(line) if *line >= place.line => Some(registered_later(place, name, *line)),
+            Some(at) if self.step.is_some_and(|step| *at >= step) => {
+                Some(registered_later(place, name, at.line))
+            }
             Some(_) => None,
             None => {
                 let known = self.vars.keys().chain(self.registered.keys()).map(String::as_str);
@@ -82,10 +91,16 @@ impl Scope {
 
     /// Renders every text of a tree.
     pub fn render(&self, node: &Node) -> Result<Rendered, Faults> {
+        let (rendered, faults) = self.render_what_can_be(node);
+        if faults.is_empty() { Ok(rendered) } else { Err(faults) }
+    }
+
+    /// What cannot be rendered is left unreadable, so that the rest can still be checked.
+    pub fn render_what_can_be(&self, node: &Node) -> (Rendered, Faults) {
         let mut late = HashMap::new();
         let mut faults = Faults::new();
         let node = self.render_node(node, false, &mut late, &mut faults);
-        if faults.is_empty() { Ok(Rendered { node, late }) } else { Err(faults) }
+        (Rendered { node, late }, faults)
     }
 
     fn render_node(
@@ -161,6 +176,9 @@ impl Scope {
         let cannot = |error: &minijinja::Error| {
             vec![Fault::new(place, format!("`{text}` cannot be read: {}", template::why(error)))]
         };
+        if let Some(why) = template::template_error(text) {
+            return Err(vec![Fault::new(place, format!("`{text}` cannot be read: {why}"))]);
+        }
         let template = environment.template_from_str(text).map_err(|error| cannot(&error))?;
         let mut names: Vec<String> = template.undeclared_variables(false).into_iter().collect();
         names.retain(|name| !is_global(&environment, name));
@@ -220,7 +238,11 @@ mod tests {
             ("n".to_owned(), 4.into()),
             ("tricky".to_owned(), "{{ n }}".into()),
         ];
-        Scope { vars: vars.into(), registered: [("ladder".to_owned(), 2)].into() }
+        Scope {
+            vars: vars.into(),
+            registered: [("ladder".to_owned(), Place::new(2, 1))].into(),
+            step: None,
+        }
     }
 
     #[track_caller]

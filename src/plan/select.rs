@@ -49,10 +49,12 @@ fn unknown(drafts: &[Draft], argument: &str, given: &[String]) -> Vec<Problem> {
             known.push(name);
         }
     }
+    let short: Vec<&str> = known.iter().copied().filter(|name| !name.contains(' ')).collect();
+    let right = format!("registered names and tags: {}", short.join(", "));
     let names = given.iter().filter(|name| !known.contains(&name.as_str()));
     names
         .map(|name| Fault::unknown(Place::new(1, 1), "step or tag", name, known.iter().copied()))
-        .map(|fault| Problem::of_argument(argument, fault))
+        .map(|fault| Problem::of_argument(argument, fault.right(&right)))
         .collect()
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redoline_proto::storage::{StoragePattern, StorageTarget};
 use redoline_proto::transfer::Payload;
+use redoline_proto::units::BytesPerSecond;
 
 use super::access::{AGENT_DIRS, Access, HostKeyPolicy};
 use super::cost::{Cost, StepCost, TimeRange};
@@ -136,16 +137,10 @@ fn need(text: &mut String, need: Option<&Need>) {
     };
     line(text, format_args!("\nNeed ({transport}, {} headroom added)", need.headroom));
     for (thread, rate) in &need.threads {
-        line(
-            text,
-            format_args!("  thread {thread}: {rate}, judged against {}", need.with_headroom(*rate)),
-        );
+        line(text, format_args!("  thread {thread}: {}", with_headroom(need, *rate)));
     }
     if let Some(total) = need.total {
-        line(
-            text,
-            format_args!("  all threads: {total}, judged against {}", need.with_headroom(total)),
-        );
+        line(text, format_args!("  all threads: {}", with_headroom(need, total)));
     }
     if let Some(size) = need.write_size {
         line(text, format_args!("  average redo write size: {size}"));
@@ -158,6 +153,13 @@ fn need(text: &mut String, need: Option<&Need>) {
         (Some(size), None) => line(text, format_args!("  database size: {size}")),
         _ => {}
     }
+}
+
+/// Redo is spoken of in bytes and networks in bits, so both stand here.
+fn with_headroom(need: &Need, rate: BytesPerSecond) -> String {
+    let both =
+        |rate: BytesPerSecond| format!("{}/s ({rate})", rate.bytes_in(Duration::from_secs(1)));
+    format!("{}, judged against {}", both(rate), both(need.with_headroom(rate)))
 }
 
 fn steps(text: &mut String, plan: &Plan, cost: &Cost) {
@@ -246,7 +248,7 @@ fn throughput(
     };
     lines.push(format!("{}, {each}", num_conn(&spec.num_conn)));
     let payload = match spec.payload {
-        Payload::Random => "random",
+        Payload::Random => "random bytes",
         Payload::Zeros => "zeros",
     };
     let mut parameters = vec![format!("{} messages of {payload}", spec.message)];
@@ -330,15 +332,11 @@ fn on_each_host(text: &mut String, plan: &Plan) {
     if plan.nodes.iter().any(|node| matches!(node.access, Access::Ssh(_))) {
         line(
             text,
-            "  over SSH, by /bin/sh and nothing else of the host's: uname, id, mkdir, cat, chmod,",
+            "  over SSH: /bin/sh with uname, getconf, df, find, cat, wc, sha256sum, chmod, mv and rm, to",
         );
-        line(text, "  sha256sum, mv and rm, to put the agent's executable into place and start it");
-        for node in plan.nodes.iter().filter(|node| matches!(node.access, Access::Ssh(_))) {
-            let dirs = match &node.agent_dir {
-                Some(dir) => dir.clone(),
-                None => format!("the first that works of {}", AGENT_DIRS.join(", ")),
-            };
-            line(text, format_args!("  {}: the agent goes to {dirs}", node.name));
+        line(text, "  see where programs may run, put the agent's executable there, and start it");
+        for (directory, names) in agent_directories(plan) {
+            line(text, format_args!("  {directory}: {}", names.join(", ")));
         }
     }
     if plan.nodes.iter().any(|node| matches!(node.access, Access::Local)) {
@@ -349,6 +347,23 @@ fn on_each_host(text: &mut String, plan: &Plan) {
         "  the agent opens no port for control; its data port takes connections only with the",
     );
     line(text, "  running test's token, from the expected address, and closes after the test");
+}
+
+/// Where agents go, and on which nodes.
+fn agent_directories(plan: &Plan) -> Vec<(String, Vec<&str>)> {
+    let mut directories: Vec<(String, Vec<&str>)> = Vec::new();
+    for node in plan.nodes.iter().filter(|node| matches!(node.access, Access::Ssh(_))) {
+        let usual = AGENT_DIRS.join(", ");
+        let directory = match &node.agent_dir {
+            Some(first) => format!("to the first that works of {first}, {usual}"),
+            None => format!("to the first that works of {usual}"),
+        };
+        match directories.iter_mut().find(|(known, _)| *known == directory) {
+            Some((_, names)) => names.push(&node.name),
+            None => directories.push((directory, vec![&node.name])),
+        }
+    }
+    directories
 }
 
 fn limits(text: &mut String, limits: &Limits) {
@@ -375,6 +390,14 @@ fn totals(text: &mut String, plan: &Plan, cost: &Cost) {
             text,
             "Sent over the network: unknown; state limits.rate, limits.bytes or the network's bandwidth",
         ),
+    }
+    if let (Some(all), Some(limit)) = (cost.bytes_without_limit, plan.limits.bytes)
+        && all > limit
+    {
+        line(
+            text,
+            format_args!("The steps could send {all}; the limit of {limit} would end the run"),
+        );
     }
     if cost.scratch.0 > 0 {
         line(text, format_args!("Written to scratch files: {}", cost.scratch));

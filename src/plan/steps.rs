@@ -1,6 +1,6 @@
 //! From the steps as written to the steps as run: loops and repeats unrolled, directions fixed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::actions::{self, Surroundings};
@@ -67,16 +67,17 @@ impl<'a> Unroller<'a> {
         self.drafts
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.drafts.len()
     }
 
     pub fn add(&mut self, file: &StepFile, scope: &Scope) {
+        let scope = scope.of_step(file.place);
         let Some(items) = file.node.get("loop") else {
-            self.add_one(file, scope, None);
+            self.add_one(file, &scope, None);
             return;
         };
-        match loop_items(items, scope) {
+        match loop_items(items, &scope) {
             Err(faults) => self.faults.extend(faults),
             Ok(items) => {
                 for item in items {
@@ -96,7 +97,7 @@ impl<'a> Unroller<'a> {
             }
         };
         match file.action {
-            "repeat" => self.repeat(file, common),
+            "repeat" => self.repeat(file, common, scope),
             "swap_roles" => {
                 self.direction = self.direction.swapped();
                 self.finish(file, common, Ok((Action::SwapRoles, Vec::new())));
@@ -113,7 +114,7 @@ impl<'a> Unroller<'a> {
         if file.action == "assert" {
             return assertion(file, scope);
         }
-        let rendered = scope.render(&file.body)?;
+        let (rendered, mut faults) = scope.render_what_can_be(&file.body);
         let around = Surroundings { clusters: self.clusters, late: &rendered.late };
         let body = &rendered.node;
         let action = match file.action {
@@ -122,7 +123,13 @@ impl<'a> Unroller<'a> {
             "sweep" => actions::sweep(body, around).map(Action::Sweep),
             _ => actions::storage_read(body, self.clusters).map(Action::StorageRead),
         };
-        Ok((action?, rendered.late.into_iter().collect()))
+        match action {
+            Ok(action) if faults.is_empty() => Ok((action, rendered.late.into_iter().collect())),
+            action => {
+                faults.extend(action.err().into_iter().flatten());
+                Err(faults)
+            }
+        }
     }
 
     fn finish(
@@ -206,7 +213,7 @@ impl<'a> Unroller<'a> {
         }
     }
 
-    fn repeat(&mut self, file: &StepFile, common: Option<Common>) {
+    fn repeat(&mut self, file: &StepFile, common: Option<Common>, scope: &Scope) {
         let names = match value::one_or_more(&file.body, |node| {
             value::text(node).map(|name| (name, node.place))
         }) {
@@ -224,11 +231,11 @@ impl<'a> Unroller<'a> {
                 .cloned()
                 .collect();
             if copies.is_empty() {
-                self.unknown_repeat(place, &name);
+                self.faults.extend(unknown_repeat(place, &name, scope));
             }
             for copy in copies {
                 if let Some(common) = &common {
-                    let copy = self.repeated(copy, common, file.place.line);
+                    let copy = self.repeated(copy, common, file.place);
                     self.check_uses(&copy, place);
                     self.drafts.push(copy);
                 }
@@ -236,20 +243,13 @@ impl<'a> Unroller<'a> {
         }
     }
 
-    fn unknown_repeat(&mut self, place: Place, name: &str) {
-        let known: Vec<&str> =
-            self.drafts.iter().filter_map(|draft| draft.step.register.as_deref()).collect();
-        let mut fault = Fault::unknown(place, "registered step", name, known);
-        fault.found += " before this step";
-        self.faults.push(fault);
-    }
-
     /// The same step in the direction that holds here; what the repeat says itself comes first.
-    fn repeated(&self, mut copy: Draft, common: &Common, line: usize) -> Draft {
+    fn repeated(&self, mut copy: Draft, common: &Common, place: Place) -> Draft {
         let direction = self.direction;
         copy.step.name = format!("{}, repeated ({direction})", copy.step.name);
         copy.step.direction = direction;
-        copy.step.line = line;
+        copy.step.line = place.line;
+        copy.place = place;
         let when = common.when.clone().map(|(_, expression)| expression);
         copy.step.when = when.or(copy.step.when);
         copy.step.on_error = common.on_error.unwrap_or(copy.step.on_error);
@@ -262,6 +262,19 @@ impl<'a> Unroller<'a> {
         copy.is_repeat = true;
         copy
     }
+}
+
+/// `None` where the step is there but could not be read, which is told at its own place.
+fn unknown_repeat(place: Place, name: &str, scope: &Scope) -> Option<Fault> {
+    let is_before = |at: &Place| scope.step.is_none_or(|step| *at < step);
+    match scope.registered.get(name) {
+        Some(at) if is_before(at) => return None,
+        Some(at) => return Some(problem::registered_later(place, name, at.line)),
+        None => {}
+    }
+    let before = scope.registered.iter().filter(|(_, at)| is_before(at));
+    let known = before.map(|(name, _)| name.as_str());
+    Some(Fault::unknown(place, "registered step", name, known))
 }
 
 fn is_empty(action: &Action) -> bool {
@@ -344,19 +357,19 @@ fn assertion(file: &StepFile, scope: &Scope) -> Result<(Action, Vec<Read>), Faul
     Ok((Action::Assert(spec), reads))
 }
 
-/// Every `register` of the file with its line, and those that are given twice.
-pub fn registered(steps: &[&StepFile]) -> (HashMap<String, usize>, Faults) {
-    let mut lines: HashMap<String, usize> = HashMap::new();
+/// Every `register` of the file with its step's place, and those that are given twice.
+pub fn registered(steps: &[&StepFile]) -> (BTreeMap<String, Place>, Faults) {
+    let mut places: BTreeMap<String, Place> = BTreeMap::new();
     let mut faults = Faults::new();
     for step in steps {
         let Some(node) = step.node.get("register") else { continue };
         let Ok(name) = register(node) else { continue };
-        match lines.get(&name) {
-            Some(line) => faults.push(problem::registered_twice(node.place, &name, *line)),
+        match places.get(&name) {
+            Some(first) => faults.push(problem::registered_twice(node.place, &name, first.line)),
             None => {
-                lines.insert(name, step.place.line);
+                places.insert(name, step.place);
             }
         }
     }
-    (lines, faults)
+    (places, faults)
 }

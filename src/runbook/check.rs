@@ -4,7 +4,7 @@ use redoline_proto::units::Bytes;
 
 use super::inventory_keys;
 use super::keys;
-use super::problem::{Fault, Faults};
+use super::problem::{self, Fault, Faults};
 use super::table::{Key, Kind, Presence, Table};
 use super::template;
 use super::tree::{Content, Entry, Node};
@@ -60,20 +60,23 @@ fn unknown_key(entry: &Entry, table: &'static Table) -> Fault {
             Fault::new(entry.place, "a password is not written into a file")
                 .right("use `password_from: { env: NAME }`, `{ file: PATH }` or `{ prompt: true }`")
         }
-        "length" | "message" if table.name == "throughput" => Fault {
-            nearest: Some("message_length".to_owned()),
-            ..Fault::unknown(entry.place, "key", &entry.key, table.names())
-        },
-        "sockbuf" | "rcvbuf" if table.name == "throughput" => Fault {
-            nearest: Some("socket_buffer".to_owned()),
-            ..Fault::unknown(entry.place, "key", &entry.key, table.names())
-        },
         name => {
             let mut fault = Fault::unknown(entry.place, "key", name, table.names());
             fault.found = format!("{} in {}", fault.found, table.name);
+            if let Some(key) = of_oratcptest(name, table) {
+                fault.nearest = Some(key.to_owned());
+            }
             fault
         }
     }
+}
+
+/// Our key for an option of oratcptest: `length`, `sockbuf`.
+fn of_oratcptest(name: &str, table: &'static Table) -> Option<&'static str> {
+    let option = format!("-{name}");
+    let is_it =
+        |key: &&Key| key.oratcptest.is_some_and(|all| all.split(", ").any(|one| one == option));
+    table.keys.iter().find(is_it).map(|key| key.name)
 }
 
 /// The tables of which exactly one key may be given.
@@ -143,7 +146,12 @@ fn template_faults(node: &Node, templates: Templates) -> Option<Faults> {
         return None;
     }
     let error = template::template_error(&scalar.text);
-    Some(error.map(|why| not_readable(node, &scalar.text, &why)).into_iter().collect())
+    Some(
+        error
+            .map(|why| not_readable(node, template::bare(&scalar.text), &why))
+            .into_iter()
+            .collect(),
+    )
 }
 
 fn not_readable(node: &Node, text: &str, why: &str) -> Fault {
@@ -232,37 +240,47 @@ fn step(node: &Node, templates: Templates) -> Faults {
     let Some(entries) = node.entries() else { return faults };
     let is_action = |name: &str| keys::ACTIONS.iter().any(|action| action.name == name);
     let actions: Vec<&Entry> = entries.iter().filter(|entry| is_action(&entry.key)).collect();
-    let all: Vec<&str> = keys::ACTIONS.iter().map(|action| action.name).collect();
     match actions.as_slice() {
-        [_] => {}
-        [] => {
-            // A misspelt action was told as an unknown key: what it lacks is then known.
-            let misspelt = entries.iter().any(|entry| {
-                keys::STEP.key(&entry.key).is_none()
-                    && super::problem::nearest(&entry.key, &all).is_some()
-            });
-            if !misspelt {
-                let fault = Fault::new(node.place, "the step has no action");
-                faults.push(fault.right(format!("give exactly one of {}", all.join(", "))));
-            }
-        }
+        [action] => faults.extend(not_with(&action.key, entries)),
+        [] => faults.extend(no_action(node, entries)),
         [_, second, ..] => {
             let names: Vec<&str> = actions.iter().map(|entry| entry.key.as_str()).collect();
             let found = format!("the step has {} actions: {}", names.len(), names.join(", "));
             faults.push(Fault::new(second.place, found).right("make a step of each"));
         }
     }
-    let keeps_no_result = ["swap_roles", "assert", "repeat"];
-    if let [action] = actions.as_slice()
-        && keeps_no_result.contains(&action.key.as_str())
-        && let Some(register) = entries.iter().find(|entry| entry.key == "register")
+    faults
+}
+
+/// A misspelt action was told as an unknown key: what the step lacks is then known.
+fn no_action(node: &Node, entries: &[Entry]) -> Option<Fault> {
+    let all: Vec<&str> = keys::ACTIONS.iter().map(|action| action.name).collect();
+    let is_misspelt = |entry: &Entry| {
+        keys::STEP.key(&entry.key).is_none() && problem::nearest(&entry.key, &all).is_some()
+    };
+    let fault = Fault::new(node.place, "the step has no action");
+    let fault = fault.right(format!("give exactly one of {}", all.join(", ")));
+    (!entries.iter().any(is_misspelt)).then_some(fault)
+}
+
+/// Keys of a step that make no sense with its action.
+fn not_with(action: &str, entries: &[Entry]) -> Faults {
+    let given = |key: &str| entries.iter().find(|entry| entry.key == key);
+    let mut faults = Faults::new();
+    if action == "swap_roles"
+        && let Some(when) = given("when")
     {
-        let right = match action.key.as_str() {
+        let fault = Fault::new(when.place, "swap_roles cannot depend on `when`");
+        faults.push(fault.right("leave it out: directions are fixed when the plan is made"));
+    }
+    if matches!(action, "swap_roles" | "assert" | "repeat")
+        && let Some(register) = given("register")
+    {
+        let fault = Fault::new(register.place, format!("{action} has no results to register"));
+        faults.push(fault.right(match action {
             "repeat" => "leave it out: results are added to those of the repeated steps",
             _ => "leave it out",
-        };
-        let found = format!("{} has no results to register", action.key);
-        faults.push(Fault::new(register.place, found).right(right));
+        }));
     }
     faults
 }

@@ -1,5 +1,6 @@
 //! Takes the values out of a checked mapping, with the defaults that its table states.
 
+use super::check::{self, Templates};
 use super::problem::Faults;
 use super::table::{Presence, Table};
 use super::tree::{self, Node};
@@ -15,6 +16,11 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub fn new(node: &'a Node, table: &'static Table) -> Self {
         Self { node, table, faults: Faults::new() }
+    }
+
+    /// With the mistakes that its table shows.
+    pub fn checked(node: &'a Node, table: &'static Table) -> Self {
+        Self { node, table, faults: check::mapping(node, table, Templates::Refused) }
     }
 
     /// The value of a key: given, or the table's default. `None`: neither, or a mistake, which is
@@ -46,7 +52,6 @@ fn default(table: &'static Table, key: &str, at: &Node) -> Option<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runbook::check::{self, Templates};
     use crate::runbook::table::Kind;
     use crate::runbook::{inventory_keys, keys};
 

@@ -57,8 +57,7 @@ pub fn read(source: Source) -> (Option<RunbookFile>, Vec<Problem>) {
 }
 
 pub(super) fn told(source: &Source, faults: Faults) -> Vec<Problem> {
-    let mut problems: Vec<Problem> =
-        faults.into_iter().map(|fault| Problem::of_file(source, fault)).collect();
+    let mut problems = Problem::all_of_file(source, faults);
     super::problem::sort(&mut problems);
     problems
 }

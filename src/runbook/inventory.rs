@@ -110,10 +110,13 @@ pub fn read(source: Source) -> Result<InventoryFile, Vec<Problem>> {
     if faults.is_empty() {
         faults.extend(second_opinion(source.text()));
     }
-    if !faults.is_empty() {
-        return Err(told(&source, faults));
+    match decode(&root, &source) {
+        Ok(inventory) if faults.is_empty() => Ok(inventory),
+        inventory => {
+            faults.extend(inventory.err().into_iter().flatten());
+            Err(told(&source, faults))
+        }
     }
-    decode(&root, &source).map_err(|faults| told(&source, faults))
 }
 
 fn decode(root: &Node, source: &Source) -> Result<InventoryFile, Faults> {

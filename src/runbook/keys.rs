@@ -70,13 +70,41 @@ pub static STEP: Table = Table {
             "continue",
             "Whether the run goes on after this step failed.",
         ),
-        Key::optional("topology", Kind::Table(&TOPOLOGY), "An action."),
-        Key::optional("throughput", Kind::Table(&THROUGHPUT), "An action."),
-        Key::optional("sweep", Kind::Table(&SWEEP), "An action."),
-        Key::optional("swap_roles", Kind::Table(&SWAP_ROLES), "An action."),
-        Key::optional("repeat", Kind::OneOrMore(&NAME), "An action."),
-        Key::optional("storage_read", Kind::Table(&STORAGE_READ), "An action."),
-        Key::optional("assert", Kind::Table(&ASSERT), "An action."),
+        Key::optional(
+            "topology",
+            Kind::Table(&TOPOLOGY),
+            "Action: what the hosts are, and how traffic gets from one to the other.",
+        ),
+        Key::optional(
+            "throughput",
+            Kind::Table(&THROUGHPUT),
+            "Action: what arrives over the network.",
+        ),
+        Key::optional(
+            "sweep",
+            Kind::Table(&SWEEP),
+            "Action: the same test at several values of one key.",
+        ),
+        Key::optional(
+            "swap_roles",
+            Kind::Table(&SWAP_ROLES),
+            "Action: from here on the other cluster sends.",
+        ),
+        Key::optional(
+            "repeat",
+            Kind::OneOrMore(&NAME),
+            "Action: named steps again, in the direction that holds here.",
+        ),
+        Key::optional(
+            "storage_read",
+            Kind::Table(&STORAGE_READ),
+            "Action: reads as Oracle Database reads.",
+        ),
+        Key::optional(
+            "assert",
+            Kind::Table(&ASSERT),
+            "Action: fails the run where something is not true.",
+        ),
     ],
 };
 
@@ -258,7 +286,7 @@ pub static SCRATCH: Table = Table {
         Key::required(
             "size",
             Kind::Size { min: Bytes::MIB, max: 1 << 53 },
-            "More than the array's cache shows more.",
+            "Larger than what the array caches, or the cache is what is measured.",
         ),
     ],
 };

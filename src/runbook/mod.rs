@@ -19,7 +19,7 @@ pub mod value;
 pub use docs::docs_tables;
 pub use file::RunbookFile;
 pub use inventory::{InventoryFile, PasswordSource};
-pub use problem::Problem;
+pub use problem::{Problem, render as render_problems};
 pub use schema::{schema_inventory, schema_runbook};
 pub use starting::{demo_inventory, demo_runbook, starting_inventory, starting_runbook};
 

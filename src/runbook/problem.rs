@@ -22,7 +22,7 @@ pub type Faults = Vec<Fault>;
 
 impl Fault {
     pub fn new(place: Place, found: impl Into<String>) -> Self {
-        Self { place, found: found.into(), right: None, nearest: None }
+        Self { place, found: shortened(found.into()), right: None, nearest: None }
     }
 
     #[must_use]
@@ -57,20 +57,34 @@ pub struct Problem {
     pub file: String,
     /// `None` for arguments.
     pub place: Option<Place>,
-    /// The line itself; empty for arguments.
+    /// The line itself, a long one cut around the place; empty for arguments.
     pub source_line: String,
+    /// Where the place is in `source_line`, from 1.
+    pub caret: usize,
     pub found: String,
     pub right: Option<String>,
     pub nearest: Option<String>,
 }
 
 impl Problem {
-    pub fn of_file(source: &Source, fault: Fault) -> Self {
-        let line = source.line(fault.place.line);
+    /// All faults of a file in the order of their places; of very many, the first.
+    pub fn all_of_file(source: &Source, mut faults: Faults) -> Vec<Self> {
+        faults.sort_by_key(|fault| fault.place);
+        let more = faults.len().saturating_sub(PROBLEMS_MAX);
+        if let Some(first_left_out) = faults.get(PROBLEMS_MAX).map(|fault| fault.place) {
+            faults.truncate(PROBLEMS_MAX);
+            faults.push(Fault::new(first_left_out, format!("{more} more mistakes from here on")));
+        }
+        faults.into_iter().map(|fault| Self::of_file(source, fault)).collect()
+    }
+
+    fn of_file(source: &Source, fault: Fault) -> Self {
+        let (line, caret) = excerpt(source.line(fault.place.line), fault.place.column);
         Self {
             file: source.name().to_owned(),
             place: Some(fault.place),
-            source_line: without_secret(line),
+            source_line: without_secret(&line),
+            caret,
             found: fault.found,
             right: fault.right,
             nearest: fault.nearest,
@@ -83,6 +97,7 @@ impl Problem {
             file: argument.to_owned(),
             place: None,
             source_line: String::new(),
+            caret: 1,
             found: fault.found,
             right: fault.right,
             nearest: fault.nearest,
@@ -95,6 +110,19 @@ fn without_secret(line: &str) -> String {
     match line.find("password:").or_else(|| line.find("become_password:")) {
         Some(at) => format!("{}password: ***", &line[..at]),
         None => line.to_owned(),
+    }
+}
+
+/// More mistakes than a person mends before the next try.
+const PROBLEMS_MAX: usize = 100;
+
+/// What is quoted of a file in a message.
+const FOUND_CHARS_MAX: usize = 300;
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(FOUND_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
     }
 }
 
@@ -119,11 +147,11 @@ impl fmt::Display for Problem {
         }
         match self.place {
             Some(place) if !self.source_line.trim().is_empty() => {
-                let (line, column) = excerpt(&self.source_line, place.column);
+                let line = &self.source_line;
                 let margin = " ".repeat(place.line.to_string().len());
                 let indent: String = line
                     .chars()
-                    .take(column - 1)
+                    .take(self.caret.saturating_sub(1))
                     .map(|c| if c == '\t' { '\t' } else { ' ' })
                     .collect();
                 write!(formatter, "\n {} | {line}\n {margin} | {indent}^", place.line)

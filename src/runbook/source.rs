@@ -20,11 +20,15 @@ impl Place {
 pub struct Source {
     name: String,
     text: String,
+    /// Where each line begins.
+    lines: Vec<usize>,
 }
 
 impl Source {
     pub fn new(name: &str, text: &str) -> Self {
-        Self { name: name.to_owned(), text: text.to_owned() }
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(breaks).collect();
+        Self { name: name.to_owned(), text: text.to_owned(), lines }
     }
 
     pub fn name(&self) -> &str {
@@ -37,7 +41,9 @@ impl Source {
 
     /// Without its line break; empty when there is no such line.
     pub fn line(&self, number: usize) -> &str {
-        self.text.lines().nth(number.saturating_sub(1)).unwrap_or_default()
+        let begin = number.checked_sub(1).and_then(|index| self.lines.get(index));
+        let rest = begin.and_then(|begin| self.text.get(*begin..)).unwrap_or_default();
+        rest.split('\n').next().unwrap_or_default().trim_end_matches('\r')
     }
 
     /// Of the text's bytes, in hexadecimal.

@@ -35,8 +35,19 @@ pub fn bare(text: &str) -> &str {
     }
 }
 
+/// Longer than any that a person writes; the engine's parser calls itself, and a stack is finite.
+pub const LENGTH_MAX: usize = 1000;
+
+fn too_long(text: &str) -> Option<String> {
+    let is_too_long = text.len() > LENGTH_MAX;
+    is_too_long.then(|| format!("it is longer than {LENGTH_MAX} characters"))
+}
+
 /// Why an expression, without braces, cannot be read.
 pub fn expression_error(text: &str) -> Option<String> {
+    if let Some(why) = too_long(text) {
+        return Some(why);
+    }
     let environment = Environment::new();
     environment.compile_expression(text).err().map(|error| why(&error))
 }
@@ -46,6 +57,10 @@ pub fn template_error(text: &str) -> Option<String> {
     match classify(text) {
         Template::Literal => None,
         Template::Expression(inner) => expression_error(inner),
+        Template::Mixed if too_long(text).is_some() => too_long(text),
+        Template::Mixed if text.contains("{%") => {
+            Some("only `{{ … }}` is understood, no statements".to_owned())
+        }
         Template::Mixed => {
             Environment::new().template_from_str(text).err().map(|error| why(&error))
         }
@@ -77,5 +92,7 @@ mod tests {
         assert!(template_error("{{ a + }}").is_some());
         assert!(template_error("x {{ a }").is_some());
         assert!(template_error("{{ a }} s").is_none());
+        assert!(template_error(&format!("{{{{ {} a }}}}", "not ".repeat(20_000))).is_some());
+        assert!(template_error("{% if a %}1 s{% endif %}").is_some());
     }
 }

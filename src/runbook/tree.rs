@@ -91,6 +91,17 @@ impl Node {
         }
     }
 
+    fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Scalar(scalar) => scalar.text.len(),
+            Content::List(items) => items.iter().map(Self::bytes).sum(),
+            Content::Map(entries) => {
+                entries.iter().map(|entry| entry.key.len() + entry.value.bytes()).sum()
+            }
+            Content::Unreadable => 0,
+        }
+    }
+
     fn depth(&self) -> usize {
         match &self.content {
             Content::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
@@ -150,12 +161,20 @@ fn tabs(text: &str) -> Faults {
 
 fn syntax(text: &str, error: &ScanError) -> Fault {
     let place = place(*error.marker());
+    if error.info().contains("recursion limit") {
+        return too_deep(place);
+    }
     let fault = Fault::new(place, format!("not YAML: {}", error.info()));
     let line = text.lines().nth(place.line.saturating_sub(1)).unwrap_or_default();
     if has_bare_template(line) {
         return fault.right("a text that begins with `{{` needs quotes: \"{{ … }}\"");
     }
     fault
+}
+
+fn too_deep(place: Place) -> Fault {
+    let found = format!("more than {DEPTH_MAX} lists and mappings inside each other");
+    Fault::new(place, found).right("write it flatter")
 }
 
 /// `key: {{ x }}s` or `[{{ x }}]`, without quotes before the braces.
@@ -175,6 +194,7 @@ struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    alias_bytes: usize,
     documents: usize,
     root: Option<Node>,
     faults: Faults,
@@ -249,8 +269,7 @@ impl Builder {
 
     fn within_depth(&mut self, at: Place, depth: usize) -> bool {
         if depth > DEPTH_MAX {
-            let found = format!("more than {DEPTH_MAX} lists and mappings inside each other");
-            self.faults.push(Fault::new(at, found).right("write it flatter"));
+            self.faults.push(too_deep(at));
         }
         depth <= DEPTH_MAX
     }
@@ -271,6 +290,12 @@ impl Builder {
             return false;
         };
         self.nodes += node.count();
+        self.alias_bytes += node.bytes();
+        if self.alias_bytes > TEXT_BYTES_MAX {
+            let fault = Fault::new(at, "aliases repeat more than 1 MiB of text");
+            self.faults.push(fault.right("write a smaller file"));
+            return false;
+        }
         self.within_depth(at, self.open.len() + node.depth()) && self.add(node, 0)
     }
 
@@ -425,9 +450,17 @@ mod tests {
     }
 
     #[test]
+    fn aliases_of_a_long_text_end_early() {
+        let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(500_000), "*a, ".repeat(5_000));
+        assert_eq!(faults(&text).len(), 1);
+    }
+
+    #[test]
     fn five_thousand_nested_lists_end_early() {
-        let found = faults(&"[".repeat(5_000));
-        assert!(found[0].contains("more than 64 lists and mappings"), "{found:?}");
+        for count in [100, 5_000] {
+            let found = faults(&"[".repeat(count));
+            assert!(found[0].contains("more than 64 lists and mappings"), "{found:?}");
+        }
     }
 
     #[test]

@@ -153,6 +153,10 @@ pub fn buffer(node: &Node) -> Result<Buffer, Faults> {
             )),
         };
     }
+    if text.contains(['x', '*']) {
+        let found = format!("`{text}` is neither a size nor a multiple of the BDP");
+        return Err(one(node, found, "write for example `4 MiB` or `3xBDP`"));
+    }
     size(node, Bytes(1024), Bytes(4 * Bytes::GIB)).map(Buffer::Size)
 }
 
@@ -369,7 +373,9 @@ fn nearest_unit(error: &InvalidQuantity) -> Option<String> {
             "kbps" => Some("kbit/s".to_owned()),
             "mbps" => Some("Mbit/s".to_owned()),
             "gbps" => Some("Gbit/s".to_owned()),
-            _ => None,
+            // `Gb` is a gigabit and `GB` a gigabyte, to those who write either.
+            _ if unit.ends_with('b') => Some(format!("{unit}it/s")),
+            _ => Some(format!("{unit}/s")),
         }
         .filter(|unit| known.contains(&unit.as_str())),
     }

@@ -41,8 +41,7 @@ fn modules_name_only_what_they_may_use() {
     for (module, may_use) in MAY_USE {
         for (path, source) in sources(module) {
             for used in crate_modules(&source) {
-                let allowed =
-                    used == *module || may_use.contains(&used) || ANYONE.contains(&used);
+                let allowed = used == *module || may_use.contains(&used) || ANYONE.contains(&used);
                 assert!(allowed, "{path} uses `crate::{used}`, which `{module}` may not");
             }
         }

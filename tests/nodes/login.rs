@@ -20,9 +20,9 @@ fn noise_and_csh() -> Result<()> {
     let scene = Scene::near()?;
     let csh = scene.lab.node("phx1")?;
     csh.set_login_shell("oracle", "/bin/tcsh")?;
-    csh.write_file("/home/oracle/.cshrc", "echo 'Welcome to phx1'\n", 0o644)?;
+    csh.write_file("/home/oracle/.cshrc", "echo Welcome to phx1\n", "oracle", 0o644)?;
     let noisy = scene.lab.node("ash1")?;
-    noisy.write_file("/home/oracle/.bashrc", "echo 'Authorised use only!'\n", 0o644)?;
+    noisy.write_file("/home/oracle/.bashrc", "echo Authorised use only\n", "oracle", 0o644)?;
     scene.run("quick.yaml", &[])?.expect_code(0)?.report()?;
     scene.lab.nodes().iter().try_for_each(expect_clean)
 }
@@ -105,8 +105,11 @@ fn with_agent(scene: &Scene, socket: &std::path::Path) -> Result<()> {
     ensure!(added.success(), "ssh-add failed");
     let inventory = scene.lab.inventory().to_yaml();
     // Without `key:` the identities of the agent are tried.
-    let inventory: String =
-        inventory.lines().filter(|line| !line.contains(" key: ")).map(|l| format!("{l}\n")).collect();
+    let inventory: String = inventory
+        .lines()
+        .filter(|line| !line.contains(" key: "))
+        .map(|l| format!("{l}\n"))
+        .collect();
     let inventory = scene.write("agent.yaml", &inventory)?;
     let output = super::scene::redoline()
         .args(["run", "tests/data/runbooks/quick.yaml", "-i"])

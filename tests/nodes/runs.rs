@@ -4,20 +4,28 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use redoline_lab::harness::LabTest;
-use redoline_lab::{LabSpec, WanSpec};
+use redoline_lab::{Inventory, LabSpec, WanSpec};
 use serde_json::Value;
 
-use super::scene::{Finished, Scene, expect_clean, finding_ids, mbit_per_s, measurements};
+use super::scene::{
+    Finished, Scene, expect_clean, finding_ids, mbit_per_s, measurements, static_agent,
+};
 
 pub const TESTS: &[LabTest] = &[
     ("a_flow_held_per_flow_is_told_from_one_held_by_its_window", per_flow_limit),
     ("a_flow_held_by_its_send_buffer_is_not_blamed_on_the_network", small_send_buffer),
     ("the_pre_migration_runbook_measures_everything_and_leaves_nothing", pre_migration),
-    ("the_static_agent_is_what_is_put_on_the_nodes", static_agent),
+    ("the_static_agent_is_what_is_put_on_the_nodes", static_agent_deployed),
 ];
 
 fn wan() -> WanSpec {
     WanSpec::new(Duration::from_millis(10), 300_000_000)
+}
+
+/// Only root may choose `cubic` where the system allows others only its own default.
+fn run_as_root(scene: &Scene, runbook: &str, arguments: &[&str]) -> Result<Finished> {
+    let inventory = Inventory { user: "root".to_owned(), ..scene.lab.inventory() };
+    scene.run_with(&inventory, runbook, arguments)
 }
 
 /// 60 Mbit/s of IP packets of 1500 bytes carry 1448 bytes of payload each.
@@ -26,7 +34,7 @@ const LINK_PAYLOAD_MBIT_PER_S: f64 = 300.0 * 1448.0 / 1500.0;
 
 fn per_flow_limit() -> Result<()> {
     let scene = Scene::new(&LabSpec::new(wan().per_flow(60_000_000)))?;
-    let finished = scene.run("lab.yaml", &[])?;
+    let finished = run_as_root(&scene, "lab.yaml", &[])?;
     let report = finished.expect_code(1)?.report()?;
 
     let singles = measurements(&report, 1, "each");
@@ -51,15 +59,18 @@ fn per_flow_limit() -> Result<()> {
 fn small_send_buffer() -> Result<()> {
     let scene = Scene::new(&LabSpec::new(wan()))?;
     for node in scene.lab.nodes() {
-        node.sysctl("net.ipv4.tcp_wmem", "4096 16384 65536")?;
+        node.sysctl("net.ipv4.tcp_wmem", "4096 16384 32768")?;
     }
-    let finished = scene.run("lab.yaml", &[])?;
+    let finished = run_as_root(&scene, "lab.yaml", &[])?;
     let report = finished.expect_code(1)?.report()?;
     expect_findings(&report, &["window-limited", "need-not-met"], &["per-flow-limit"])?;
     let advice = expect_advice(&report, "window-limited")?;
     let text = advice.to_string();
     ensure!(text.contains("net.ipv4.tcp_wmem"), "{advice:#}");
-    ensure!(!report.to_string().contains("per-flow-limit"), "something is said of a per-flow limit");
+    ensure!(
+        !report.to_string().contains("per-flow-limit"),
+        "something is said of a per-flow limit"
+    );
     expect_three_bdp(&report)
 }
 
@@ -103,14 +114,16 @@ fn expect_advice<'a>(report: &'a Value, finding: &str) -> Result<&'a Value> {
     let recommendations = report["recommendations"].as_array().context("no recommendations")?;
     recommendations
         .iter()
-        .find(|advice| advice["findings"].as_array().is_some_and(|ids| ids.contains(&finding.into())))
+        .find(|advice| {
+            advice["findings"].as_array().is_some_and(|ids| ids.contains(&finding.into()))
+        })
         .with_context(|| format!("no advice on `{finding}`: {recommendations:#?}"))
 }
 
 fn pre_migration() -> Result<()> {
     let scene = Scene::new(&LabSpec::new(wan()))?;
     let runbook = concat!(env!("CARGO_MANIFEST_DIR"), "/runbooks/pre-migration.yaml");
-    let finished = scene.run(runbook, &PRE_MIGRATION_SHORT)?;
+    let finished = run_as_root(&scene, runbook, &PRE_MIGRATION_SHORT)?;
     let report = finished.report()?;
     ensure!(report["run"]["complete"] == true, "{}", report["run"]);
     expect_every_kind(&report, &finished)?;
@@ -119,7 +132,13 @@ fn pre_migration() -> Result<()> {
 
 /// The shipped runbook, with times and sizes that fit a lab.
 const PRE_MIGRATION_SHORT: [&str; 8] = [
-    "--set", "probe=1s", "--set", "confirm=2s", "--set", "scratch_dir=/home/oracle", "--set",
+    "--set",
+    "probe=1s",
+    "--set",
+    "confirm=2s",
+    "--set",
+    "scratch_dir=/home/oracle",
+    "--set",
     "scratch_size=64 MiB",
 ];
 
@@ -151,42 +170,21 @@ fn expect_every_kind(report: &Value, finished: &Finished) -> Result<()> {
     Ok(())
 }
 
-fn static_agent() -> Result<()> {
-    let built = std::process::Command::new(env!("CARGO")).args(["build-agent", "--quiet"]).status()?;
-    ensure!(built.success(), "`cargo build-agent` failed");
-    let agent = std::path::Path::new(env!("CARGO_BIN_EXE_redoline"))
-        .ancestors()
-        .nth(2)
-        .context("no target folder")?
-        .join("release/redoline-agent");
+fn static_agent_deployed() -> Result<()> {
+    let agent = static_agent()?;
     let file = std::process::Command::new("file").arg("-b").arg(&agent).output()?;
     let file = String::from_utf8_lossy(&file.stdout).into_owned();
     ensure!(file.contains("static"), "`file` says: {file}");
     let ldd = std::process::Command::new("ldd").arg(&agent).output()?;
-    let ldd = format!(
-        "{}{}",
-        String::from_utf8_lossy(&ldd.stdout),
-        String::from_utf8_lossy(&ldd.stderr)
-    );
+    let ldd =
+        format!("{}{}", String::from_utf8_lossy(&ldd.stdout), String::from_utf8_lossy(&ldd.stderr));
     ensure!(ldd.contains("statically linked") || ldd.contains("not a dynamic"), "`ldd`: {ldd}");
 
     // Beside the controller it is preferred: the nodes get it, under its own hash.
     let scene = Scene::near()?;
-    let beside = scene.path("redoline");
-    std::fs::copy(env!("CARGO_BIN_EXE_redoline"), &beside)?;
-    std::fs::copy(&agent, scene.path("redoline-agent-x86_64-linux"))?;
     let quick = std::fs::read_to_string(super::scene::data().join("runbooks/quick.yaml"))?;
     let runbook = scene.write("keep.yaml", &format!("agent: keep\n{quick}"))?;
-    let inventory = scene.write("inventory.yaml", &scene.lab.inventory().to_yaml())?;
-    let output = std::process::Command::new(&beside)
-        .arg("run")
-        .arg(runbook)
-        .arg("-i")
-        .arg(inventory)
-        .arg("-o")
-        .arg(scene.path("runs"))
-        .output()?;
-    ensure!(output.status.code() == Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    scene.run(&runbook.to_string_lossy(), &[])?.expect_code(0)?;
     let node = scene.lab.node("phx1")?;
     let sum = std::process::Command::new("sha256sum").arg(&agent).output()?;
     let sum = String::from_utf8_lossy(&sum.stdout);

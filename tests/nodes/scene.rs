@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,8 @@ impl Scene {
         runbook: &str,
         arguments: &[&str],
     ) -> Result<Running> {
-        let output = tempfile::Builder::new().prefix("runs-").tempdir_in(self.folder.path())?.keep();
+        let output =
+            tempfile::Builder::new().prefix("runs-").tempdir_in(self.folder.path())?.keep();
         let inventory_file = output.join("inventory.yaml");
         fs::write(&inventory_file, inventory.to_yaml())?;
         let runbook = match runbook.contains('/') {
@@ -105,9 +107,36 @@ impl Scene {
     }
 }
 
-/// The executable under test.
+/// The executable under test, with the static agent beside it, as a release has them.
 pub fn redoline() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_redoline"))
+    static BESIDE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match BESIDE.get_or_init(|| side_by_side().map_err(|error| format!("{error:#}"))) {
+        Ok(path) => Command::new(path),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The static agent; built on first use.
+pub fn static_agent() -> Result<PathBuf> {
+    let built = Command::new(env!("CARGO")).args(["--quiet", "build-agent"]).status()?;
+    ensure!(built.success(), "`cargo build-agent` failed");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("no target folder")?;
+    Ok(target.join("release/redoline-agent"))
+}
+
+fn side_by_side() -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("controller");
+    fs::create_dir_all(&folder)?;
+    let controller = folder.join("redoline");
+    let agent = folder.join(format!("redoline-agent-{}-linux", std::env::consts::ARCH));
+    for (from, to) in
+        [(PathBuf::from(env!("CARGO_BIN_EXE_redoline")), &controller), (static_agent()?, &agent)]
+    {
+        let part = to.with_extension("part");
+        fs::copy(from, &part)?;
+        fs::rename(part, to)?;
+    }
+    Ok(controller)
 }
 
 pub fn data() -> PathBuf {

@@ -1,0 +1,5 @@
+//! Examples of the whole controller without nodes.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod layers;
+mod runbooks;
