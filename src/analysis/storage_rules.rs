@@ -7,7 +7,7 @@ use super::case::Case;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::{KNEE_SHARE, SeriesResult};
 use super::storage::StorageSummary;
-use super::words::{percent, rate};
+use super::words::{bytes_rate, percent};
 use crate::plan::node::{NodeId, Role};
 use crate::record::measurement::{StoppedBecause, Variable};
 
@@ -51,9 +51,9 @@ fn slots_knee(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
         "Direct path reads on {} reach {} with {knee_value} outstanding requests, {} of the best \
          ({}){}.",
         case.name(node),
-        rate(knee_rate),
+        bytes_rate(knee_rate),
         percent(knee_rate.0 / best_rate.0),
-        rate(best_rate),
+        bytes_rate(best_rate),
         if rising { "; that is the highest number tried, so the knee may lie above" } else { "" }
     );
     let mut finding =
@@ -186,9 +186,9 @@ fn scans_slower(case: &Case<'_>, primary: &[NodeId], standby: &[NodeId]) -> Opti
     }
     let sentence = format!(
         "Direct path reads give {} on {} (standby) and {} on {} (primary): {} of it.",
-        rate(there_rate),
+        bytes_rate(there_rate),
         case.name(there.node),
-        rate(here_rate),
+        bytes_rate(here_rate),
         case.name(here.node),
         percent(there_rate.0 / here_rate.0)
     );
@@ -250,9 +250,9 @@ fn uneven(case: &Case<'_>) -> Vec<Finding> {
                 let sentence = format!(
                     "Direct path reads give {} on {} and {} on {}: the {role}'s nodes are not \
                      alike.",
-                    rate(slow.1),
+                    bytes_rate(slow.1),
                     case.name(slow.0.node),
-                    rate(fast.1),
+                    bytes_rate(fast.1),
                     case.name(fast.0.node)
                 );
                 Finding::new(

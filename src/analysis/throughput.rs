@@ -342,10 +342,18 @@ fn congestion_control(end: &EndRecord) -> Option<String> {
         .then(|| first.congestion_control.clone())
 }
 
+/// Over the time from the first byte to the end; an agent's own meter may have begun later.
 fn cpu(end: &EndRecord) -> Option<Cpu> {
-    let cpu = &end.end.as_ref()?.cpu;
-    let cores = |us: u64| us as f64 / cpu.elapsed_us as f64;
-    (cpu.elapsed_us > 0).then(|| Cpu {
+    let last = end.end.as_ref()?;
+    let began =
+        end.started_ns.or_else(|| last.streams.iter().filter_map(|s| s.first_byte_ns).min());
+    let span_us = began.map_or(0, |began| (last.at_ns - began).max(0) as u64 / 1000);
+    let cpu = &last.cpu;
+    let elapsed_us = cpu.elapsed_us.max(span_us);
+    let cores = |us: u64| us as f64 / elapsed_us as f64;
+    // No thread uses more than one core: such a number was not measured.
+    let possible = elapsed_us > 0 && cpu.busiest_thread_us as f64 <= 1.05 * elapsed_us as f64;
+    possible.then(|| Cpu {
         threads: cores(cpu.threads_us),
         busiest_thread: cores(cpu.busiest_thread_us),
         host: cpu.host_cores,

@@ -11,6 +11,11 @@ pub fn rate(rate: BytesPerSecond) -> String {
     format!("{rate} ({}/s)", Bytes(rate.0.round() as u64))
 }
 
+/// `2.41 GiB/s`: storage is spoken of in bytes.
+pub fn bytes_rate(rate: BytesPerSecond) -> String {
+    format!("{}/s", Bytes(rate.0.round() as u64))
+}
+
 /// `57.9 Mbit/s (6.9 MiB/s) ± 0.3 Mbit/s`.
 pub fn steady(steady: &Steady) -> String {
     match steady.half_width {

@@ -10,7 +10,7 @@ use crate::analysis::verdict::{Answer, Verdict};
 use crate::analysis::{ANALYSIS_VERSION, Analysis, analyse};
 use crate::exit::Exit;
 use crate::plan::need::{Limits, Need, TimeWindow};
-use crate::plan::node::NodeId;
+use crate::plan::node::{NodeId, PairId};
 use crate::record::event::RunOutcome;
 use crate::record::measurement::{SeriesKind, StoppedBecause, Variable};
 use crate::record::run::RunRecord;
@@ -40,7 +40,7 @@ pub fn build(record: &RunRecord) -> model::Report {
         topology: topology::topology(record),
         steps: (0..setup.steps.len()).map(|number| step(record, number)).collect(),
         measurements: measurements::measurements(record, &analysis),
-        series: analysis.series.iter().map(|series| self::series(setup, series)).collect(),
+        series: analysis.series.iter().map(|one| series(setup, &analysis, one)).collect(),
         findings: analysis.findings.iter().map(|finding| self::finding(setup, finding)).collect(),
         recommendations: advice.iter().map(|one| recommendation(setup, one)).collect(),
         verdict: verdict(&analysis.verdict),
@@ -89,7 +89,7 @@ fn significant(value: f64) -> f64 {
 }
 
 fn configuration(setup: &Setup) -> model::Configuration {
-    let pairs = (0..setup.pairs.len()).map(crate::plan::node::PairId);
+    let pairs = (0..setup.pairs.len()).map(PairId);
     model::Configuration {
         name: setup.configuration.clone(),
         primary_cluster: setup.primary_cluster.clone(),
@@ -153,7 +153,7 @@ fn step(record: &RunRecord, number: usize) -> model::Step {
     }
 }
 
-fn series(setup: &Setup, series: &SeriesResult) -> model::Series {
+fn series(setup: &Setup, analysis: &Analysis, series: &SeriesResult) -> model::Series {
     model::Series {
         id: format!("s{}", series.id),
         step: series.step as u32 + 1,
@@ -171,7 +171,7 @@ fn series(setup: &Setup, series: &SeriesResult) -> model::Series {
         }
         .to_owned(),
         direction: series.direction,
-        pairs: series.pair.iter().map(|pair| setup.pair_name(*pair)).collect(),
+        pairs: pairs_of(analysis, series).iter().map(|pair| setup.pair_name(*pair)).collect(),
         node: series.node.map(|node| setup.node_name(node).to_owned()),
         points: series.points.iter().map(point).collect(),
         best: series.best.as_ref().map(point),
@@ -186,6 +186,16 @@ fn series(setup: &Setup, series: &SeriesResult) -> model::Series {
         }
         .to_owned(),
     }
+}
+
+/// A ladder of all nodes together has no pair of its own: its measurements have them.
+fn pairs_of(analysis: &Analysis, series: &SeriesResult) -> Vec<PairId> {
+    if let Some(pair) = series.pair {
+        return vec![pair];
+    }
+    let first = series.points.iter().find_map(|point| point.measurement);
+    let summary = analysis.throughputs.iter().find(|summary| Some(summary.id) == first);
+    summary.map_or_else(Vec::new, |one| one.pairs.iter().map(|pair| pair.pair).collect())
 }
 
 pub(super) fn variable(variable: Variable) -> &'static str {

@@ -53,3 +53,21 @@ fn pairs_add_up_in_their_common_window_although_their_clocks_differ() {
     // The second pair starts 7 ms later, and both last 20 s.
     assert_eq!(together.window.map(|window| window.to_ns - window.from_ns), Some(19_993_000_000));
 }
+
+#[test]
+fn processor_time_is_taken_over_the_whole_test_although_the_agent_began_to_count_late() {
+    let record = Scenario::named("busy-processor").record();
+    let mut throughput = record.throughputs().next().unwrap().clone();
+    let before = summarise(&throughput).pairs[0].cpu.sender.unwrap().busiest_thread;
+    throughput.pairs[0].sender.end.as_mut().unwrap().cpu.elapsed_us = 5000;
+    let after = summarise(&throughput).pairs[0].cpu.sender.unwrap().busiest_thread;
+    assert!((before - after).abs() < 0.01 && after <= 1.0, "{before} {after}");
+}
+
+#[test]
+fn a_thread_with_more_than_one_core_was_not_measured() {
+    let record = Scenario::named("busy-processor").record();
+    let mut throughput = record.throughputs().next().unwrap().clone();
+    throughput.pairs[0].sender.end.as_mut().unwrap().cpu.busiest_thread_us *= 100;
+    assert_eq!(summarise(&throughput).pairs[0].cpu.sender, None);
+}
