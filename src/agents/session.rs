@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{self, Instant, MissedTickBehavior};
 
 use super::client::{AgentClient, AgentError};
-use super::deploy::{self, AgentOptions, DeployError, Departure, Running};
+use super::deploy::{self, AgentOptions, Departure, DeployError, Running};
 use super::executable::Executables;
 use crate::connect::{self, ConnectError, Deadlines};
 use crate::plan::access::Access;

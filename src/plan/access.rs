@@ -14,7 +14,8 @@ pub enum Access {
 
 /// Where an agent's executable is tried on a node, in this order, unless the inventory names a
 /// directory: some of these are mounted noexec on hardened hosts.
-pub const AGENT_DIRS: &[&str] = &["$XDG_RUNTIME_DIR", "/var/tmp", "~/.cache", "/dev/shm", "/tmp"];
+pub const AGENT_DIRS: &[&str] =
+    &["$XDG_RUNTIME_DIR", "/var/tmp", "~/.cache", "/dev/shm", "/tmp", "~"];
 
 /// Everything an SSH session needs; resolved from the inventory, so nothing is looked up later.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Need {
     /// Peak redo rate of each thread, without headroom.
+    #[serde(with = "by_number")]
     pub threads: BTreeMap<u32, BytesPerSecond>,
     /// Peak redo rate of all threads together, without headroom.
     pub total: Option<BytesPerSecond>,
@@ -70,6 +71,29 @@ impl TimeWindow {
         } else {
             minute >= self.from_minute || minute < self.to_minute
         }
+    }
+}
+
+/// JSON's keys are texts, and inside a tagged enum serde does not read numbers from them.
+mod by_number {
+    use std::collections::BTreeMap;
+
+    use redoline_proto::units::BytesPerSecond;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    type ByNumber = BTreeMap<u32, BytesPerSecond>;
+
+    pub(super) fn serialize<S: Serializer>(rates: &ByNumber, to: S) -> Result<S::Ok, S::Error> {
+        let by_text: BTreeMap<String, BytesPerSecond> =
+            rates.iter().map(|(number, rate)| (number.to_string(), *rate)).collect();
+        by_text.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ByNumber, D::Error> {
+        BTreeMap::<String, BytesPerSecond>::deserialize(from)?
+            .into_iter()
+            .map(|(text, rate)| Ok((text.parse().map_err(de::Error::custom)?, rate)))
+            .collect()
     }
 }
 

@@ -137,9 +137,9 @@ const PRE_MIGRATION_SHORT: [&str; 10] = [
     "--set",
     "confirm=2 s",
     "--set",
-    "dir=/u02",
+    "scratch_dir=/u02",
     "--set",
-    "size=64 MiB",
+    "scratch_size=64 MiB",
     // Here all nodes share one host's processors.
     "--set",
     "cpu=100 %",

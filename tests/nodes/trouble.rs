@@ -114,7 +114,7 @@ fn data_port() -> Result<()> {
     node.drop_port(DATA_PORT)?;
     let dropped = scene.run("quick.yaml", &[])?;
     let report = dropped.expect_code(4)?.report()?;
-    expect_words(&dropped, &report, &["phx1", "timed out", "5555"])?;
+    expect_words(&dropped, &report, &["phx1", "a firewall drops it", "5555"])?;
     expect_other_pair(&report)?;
     expect_clean(node)
 }

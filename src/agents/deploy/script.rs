@@ -44,7 +44,7 @@ pub(super) fn is_plain(word: &str) -> bool {
 /// The directories where the executable may be, in order.
 fn directories(remote: &Remote<'_>) -> String {
     let first = remote.directory.map(|path| format!("\"{path}\" ")).unwrap_or_default();
-    format!("{first}\"$XDG_RUNTIME_DIR\" /var/tmp \"$HOME/.cache\" /dev/shm /tmp")
+    format!("{first}\"$XDG_RUNTIME_DIR\" /var/tmp \"$HOME/.cache\" /dev/shm /tmp \"$HOME\"")
 }
 
 /// Starts the agent where it is found whole; otherwise says what the node is.

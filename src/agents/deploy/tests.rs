@@ -144,7 +144,7 @@ async fn an_agent_starts_from_any_login_shell() {
 #[tokio::test]
 async fn directories_that_run_nothing_are_passed_over() {
     let options = Options {
-        setup: "mount -o remount,noexec /var/tmp; rmdir $DIR/home/.cache",
+        setup: "mount -o remount,noexec /var/tmp; rmdir $DIR/home/.cache; chmod 555 $DIR/home",
         ..Options::default()
     };
     let Some(sshd) = Throwaway::start(&options) else { return };
@@ -164,7 +164,7 @@ async fn reason(sshd: &Throwaway, executables: &Executables, options: &AgentOpti
 async fn a_node_that_runs_nothing_anywhere_is_told_to_be_noexec() {
     let options = Options {
         setup: "for d in /var/tmp /dev/shm /tmp; do mount -o remount,noexec $d; done; \
-                rmdir $DIR/home/.cache",
+                rmdir $DIR/home/.cache; chmod 555 $DIR/home",
         ..Options::default()
     };
     let Some(sshd) = Throwaway::start(&options) else { return };
@@ -179,7 +179,7 @@ async fn a_node_that_runs_nothing_anywhere_is_told_to_be_noexec() {
 async fn a_full_disk_is_told_before_and_while_copying() {
     let options = Options {
         setup: "for d in /var/tmp /dev/shm /tmp; do mount -o remount,size=1M $d; done; \
-                rmdir $DIR/home/.cache",
+                rmdir $DIR/home/.cache; chmod 555 $DIR/home",
         ..Options::default()
     };
     let Some(sshd) = Throwaway::start(&options) else { return };

@@ -154,10 +154,27 @@ fn start(link: &mut Link, command: &str, deadline: Duration) -> Result<ssh2::Cha
             Cause::TimedOut { phase: Phase::Start, what: "start of a program", deadline }
         }
     };
-    let mut channel = link.until(until, |session| session.channel_session()).map_err(failed)?;
+    let mut channel = open_channel(link, until).map_err(failed)?;
     link.until(until, |_| channel.exec(command)).map_err(failed)?;
     Ok(channel)
 }
+
+/// A server that allows one session at a time (`MaxSessions 1`) counts the one before until it has
+/// reaped its program, a moment after it told of its end.
+fn open_channel(link: &mut Link, until: Instant) -> Result<ssh2::Channel, Stop> {
+    let patience = until.min(Instant::now() + REAPED_WITHIN);
+    loop {
+        match link.until(until, |session| session.channel_session()) {
+            Err(Stop::Failed(error)) if is_refusal(&error) && Instant::now() < patience => {
+                std::thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+const REAPED_WITHIN: Duration = Duration::from_secs(3);
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(25);
 
 fn is_refusal(error: &ssh2::Error) -> bool {
     use libssh2_sys::{LIBSSH2_ERROR_CHANNEL_FAILURE, LIBSSH2_ERROR_CHANNEL_REQUEST_DENIED};
