@@ -32,11 +32,6 @@ impl<'a> Sampler<'a> {
         Self { streams, last_ns: monotonic_ns(), last_bytes, kept: Batch::default() }
     }
 
-    /// Of all streams together, up to the last sample.
-    pub fn bytes(&self) -> u64 {
-        self.last_bytes.iter().sum()
-    }
-
     pub fn sample(&mut self) {
         let to_ns = monotonic_ns();
         let bytes: Vec<_> = self.streams.iter().map(|stream| stream.progress.bytes()).collect();

@@ -91,14 +91,20 @@ impl Watch<'_> {
                     stop = reason.map(|stopped| (self.halt_all(stopped), now));
                 }
             }
+            // Looked at each time round, since a sender samples as rarely as once a second.
+            let flows = !meter.flowing && self.streams.iter().any(|s| s.progress.bytes() > 0);
+            if flows {
+                meter = Meter::of_a_flow();
+                self.sampler.sample();
+            }
             if rounds.sample.is_due(now) {
                 self.sampler.sample();
-                meter.start_with_first_byte(self.sampler.bytes());
             }
             if rounds.reading.is_due(now) {
                 self.sampler.read();
             }
-            if second {
+            // The first one at once: whoever looks on sees that bytes flow.
+            if second || flows {
                 self.sampler.ship(self.outlet);
             }
         }
@@ -205,11 +211,9 @@ impl Meter {
         Self { began_ns: monotonic_ns(), ticks: CpuTicks::now(), flowing: false }
     }
 
-    /// Before it, the host only waited.
-    fn start_with_first_byte(&mut self, bytes: u64) {
-        if !self.flowing && bytes > 0 {
-            *self = Self { flowing: true, ..Self::start() };
-        }
+    /// From its first byte on: before it, the host only waited.
+    fn of_a_flow() -> Self {
+        Self { flowing: true, ..Self::start() }
     }
 
     fn cpu_use(&self, threads: &[Duration]) -> CpuUse {
