@@ -1,5 +1,6 @@
 //! One agent from its start to its release: greeting, clock, beats.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use redoline_proto::PROTOCOL;
@@ -191,14 +192,14 @@ impl Agent {
     }
 }
 
-/// 15 s where the control channel shares processor or interface with what is measured: a saturated
-/// link delays beats. Else 3 s.
+/// 15 s where the control channel shares processor or interface with what is measured, or may: a
+/// saturated link delays beats. 3 s where SSH has another address than the redo traffic.
 fn lease(node: &Node) -> Duration {
-    let shared = match &node.access {
-        Access::Local => true,
-        Access::Ssh(ssh) => ssh.host.parse() == Ok(node.redo.address),
+    let apart = match &node.access {
+        Access::Local => false,
+        Access::Ssh(ssh) => ssh.host.parse().is_ok_and(|host: IpAddr| host != node.redo.address),
     };
-    Duration::from_secs(if shared { 15 } else { 3 })
+    Duration::from_secs(if apart { 3 } else { 15 })
 }
 
 enum HelloError {

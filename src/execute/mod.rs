@@ -9,7 +9,9 @@ pub mod transfer;
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -47,74 +49,87 @@ const NO_QUESTIONS: Duration = Duration::ZERO;
 pub async fn execute(plan: &Plan, surroundings: &Surroundings, events: EventSender) -> RunOutcome {
     let cancel = &surroundings.cancel;
     let mut run = Run::new(plan, events.clone(), surroundings.minute_of_day);
-    let connected = tokio::select! {
-        () = connect_all(&mut run, surroundings) => true,
-        () = cancel.cancelled() => false,
-    };
-    let outcome = match connected {
-        true => all_steps(&mut run, cancel).await,
-        false => RunOutcome::Interrupted,
-    };
+    connect_all(&mut run, surroundings).await;
+    let outcome = all_steps(&mut run, cancel).await;
     release_all(run, &surroundings.executables, &events).await;
     events.send(Event::RunFinished { outcome }).await;
     outcome
 }
 
+/// Each agent is handed over as soon as it answers, so that an interruption releases it.
 async fn connect_all(run: &mut Run<'_>, surroundings: &Surroundings) {
     let plan = run.plan;
     let clocks = Clocks::new();
     let slots = tokio::sync::Semaphore::new(CONNECTS_AT_ONCE);
-    let connecting = plan.nodes.iter().enumerate().map(|(index, node)| {
-        let slots = &slots;
-        async move {
-            let _slot = slots.acquire().await;
-            let id = NodeId(index);
-            let agent = Agent::begin(
-                id,
-                node,
-                &surroundings.executables,
-                &surroundings.agent,
-                &surroundings.greeting,
-                clocks,
-            );
-            agent.await.map_err(|error| failure::of_begin(id, &error))
-        }
-    });
-    for agent in join_all(connecting).await {
+    let mut connecting: FuturesUnordered<_> = (0..plan.nodes.len())
+        .map(NodeId)
+        .map(|id| {
+            let slots = &slots;
+            async move {
+                let _slot = slots.acquire().await;
+                begin(id, plan, surroundings, clocks).await
+            }
+        })
+        .collect();
+    loop {
+        let agent = tokio::select! {
+            agent = connecting.next() => agent,
+            () = surroundings.cancel.cancelled() => return,
+        };
         match agent {
-            Ok(agent) => run.add_agent(agent).await,
-            Err(failure) => run.lose(failure).await,
+            Some(Ok(agent)) => run.add_agent(agent).await,
+            Some(Err(failure)) => run.lose(failure).await,
+            None => break,
         }
     }
     let failures = run.gather_facts(NO_QUESTIONS).await;
+    for failure in &failures {
+        run.warn(failure.failure.node, failure.failure.text.clone()).await;
+    }
     run.note(&failures).await;
 }
 
+async fn begin(
+    id: NodeId,
+    plan: &Plan,
+    surroundings: &Surroundings,
+    clocks: Clocks,
+) -> Result<Agent, Failure> {
+    let Surroundings { executables, agent, greeting, .. } = surroundings;
+    let agent = Agent::begin(id, plan.node(id), executables, agent, greeting, clocks);
+    agent.await.map_err(|error| failure::of_begin(id, &error))
+}
+
+/// `finally` runs whatever happened before it, except an interruption.
 async fn all_steps(run: &mut Run<'_>, cancel: &CancellationToken) -> RunOutcome {
     let plan = run.plan;
     let mut outcome = RunOutcome::Completed;
-    for (index, step) in plan.steps.iter().enumerate() {
-        if outcome != RunOutcome::Completed {
-            skip(run, index, "an earlier step ended the run").await;
-            continue;
+    for (index, step) in plan.steps.iter().chain(&plan.finally).enumerate() {
+        let finally = plan.steps.len() <= index;
+        if cancel.is_cancelled() {
+            outcome = RunOutcome::Interrupted;
         }
-        outcome = one_step(run, index, step, cancel).await;
-    }
-    for (offset, step) in plan.finally.iter().enumerate() {
-        let index = plan.steps.len() + offset;
-        if outcome == RunOutcome::Interrupted {
-            skip(run, index, "the run was interrupted").await;
-            continue;
+        let why_not = match outcome {
+            RunOutcome::Interrupted => Some("the run was interrupted"),
+            RunOutcome::Stopped if !finally => Some("an earlier step ended the run"),
+            RunOutcome::Stopped | RunOutcome::Completed => None,
+        };
+        let of_step = match why_not {
+            _ if step.excluded => RunOutcome::Completed,
+            Some(reason) => skip(run, index, reason).await,
+            None => one_step(run, index, step, cancel).await,
+        };
+        if outcome == RunOutcome::Completed || of_step == RunOutcome::Interrupted {
+            outcome = of_step;
         }
-        let of_step = one_step(run, index, step, cancel).await;
-        outcome = if outcome == RunOutcome::Completed { of_step } else { outcome };
     }
     outcome
 }
 
-async fn skip(run: &Run<'_>, step: usize, reason: &str) {
+async fn skip(run: &Run<'_>, step: usize, reason: &str) -> RunOutcome {
     let outcome = StepOutcome::Skipped { reason: reason.to_owned() };
     run.events.send(Event::StepFinished { step, outcome }).await;
+    RunOutcome::Completed
 }
 
 /// Dropping a step's future cancels its jobs on every agent.
@@ -124,9 +139,6 @@ async fn one_step(
     step: &Step,
     cancel: &CancellationToken,
 ) -> RunOutcome {
-    if step.excluded {
-        return RunOutcome::Completed;
-    }
     run.events.send(Event::StepStarted { step: index }).await;
     let outcome = tokio::select! {
         outcome = timeout(step.timeout, steps::run(run, index, step)) => match outcome {
@@ -138,6 +150,7 @@ async fn one_step(
         },
         () = cancel.cancelled() => failed(FailureCause::Interrupted, "interrupted".to_owned()),
     };
+    run.abandon_what_is_open().await;
     let after = what_follows(step, &outcome);
     run.events.send(Event::StepFinished { step: index, outcome }).await;
     after

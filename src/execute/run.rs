@@ -14,7 +14,9 @@ use crate::agents::session::Agent;
 use crate::plan::Plan;
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::event::{Event, StepFailure};
-use crate::record::measurement::{Failure, FailureCause, Measurement, MeasurementId, Series};
+use crate::record::measurement::{
+    Failure, FailureCause, Measurement, MeasurementId, Series, SeriesPoint, StoppedBecause,
+};
 
 /// Owned by the executor; steps borrow it one after the other.
 #[derive(Debug)]
@@ -29,6 +31,9 @@ pub struct Run<'a> {
     /// The time of day in minutes after midnight; an argument, so that tests can hold it.
     minute_of_day: fn() -> u16,
     sent: u64,
+    /// What the test that runs may send at most; charged whole when it is cut short.
+    promised: u64,
+    open_series: Option<Series>,
     measurements: u32,
     series: u32,
     jobs: u64,
@@ -45,6 +50,8 @@ impl<'a> Run<'a> {
             lost: BTreeMap::new(),
             minute_of_day,
             sent: 0,
+            promised: 0,
+            open_series: None,
             measurements: 0,
             series: 0,
             jobs: 0,
@@ -133,17 +140,33 @@ impl<'a> Run<'a> {
         MeasurementId(self.measurements)
     }
 
-    pub fn next_series(&mut self) -> u32 {
+    /// A ladder or sweep begins; its points are kept here, so that one that is cut short is not lost.
+    pub fn begin_series(&mut self, series: Series) {
         self.series += 1;
-        self.series
+        self.open_series = Some(Series { id: self.series, ..series });
+    }
+
+    pub fn add_point(&mut self, point: SeriesPoint) {
+        if let Some(series) = &mut self.open_series {
+            series.points.push(point);
+        }
+    }
+
+    pub async fn finish_series(&mut self, stopped_because: StoppedBecause) {
+        if let Some(series) = self.open_series.take() {
+            let series = Series { stopped_because, ..series };
+            self.events.send(Event::SeriesFinished { series }).await;
+        }
+    }
+
+    /// After a step that was cut short by its timeout or by Ctrl-C.
+    pub async fn abandon_what_is_open(&mut self) {
+        self.sent += std::mem::take(&mut self.promised);
+        self.finish_series(StoppedBecause::Interrupted).await;
     }
 
     pub async fn measured(&mut self, measurement: Measurement) {
         self.events.send(Event::Measured { measurement }).await;
-    }
-
-    pub async fn finished_series(&mut self, series: Series) {
-        self.events.send(Event::SeriesFinished { series }).await;
     }
 
     pub async fn warn(&self, node: Option<NodeId>, text: String) {
@@ -154,7 +177,14 @@ impl<'a> Run<'a> {
         Guard { cpu_share_max: self.plan.limits.cpu, load_max: self.plan.limits.load }
     }
 
+    /// Before a test: what its senders may send. Without a limit nothing needs to be counted.
+    pub fn promise(&mut self, bytes: Option<Bytes>) {
+        self.promised = bytes.map_or(0, |bytes| bytes.0);
+    }
+
+    /// After it: what they did send.
     pub fn count_sent(&mut self, bytes: u64) {
+        self.promised = 0;
         self.sent += bytes;
     }
 

@@ -12,7 +12,7 @@ use crate::execute::failure;
 use crate::execute::results::PathResult;
 use crate::execute::run::Run;
 use crate::execute::transfer::{self, Test};
-use crate::plan::node::PairId;
+use crate::plan::node::{NodeId, PairId};
 use crate::plan::step::{Nodes, ThroughputSpec};
 use crate::record::event::{Event, StepFailure};
 use crate::record::measurement::{
@@ -53,8 +53,7 @@ pub async fn measure(
     announce(run, at, spec, pairs, parameters).await;
     let transfers = transfer_all(run, at, spec, pairs, parameters).await;
 
-    let sent = transfers.iter().filter_map(|t| t.sender.end.as_ref());
-    run.count_sent(sent.flat_map(|end| &end.streams).map(|stream| stream.bytes).sum());
+    run.count_sent(transfers.iter().map(sent).sum());
     let failures: Vec<StepFailure> = transfers
         .iter()
         .filter_map(|transfer| {
@@ -69,7 +68,7 @@ pub async fn measure(
         id: run.next_measurement(),
         step: at.index,
         direction: at.direction,
-        request: request(run, spec, parameters),
+        request: request(run, spec, pairs, parameters),
         pairs: transfers,
     };
     let summary = summarise(&throughput);
@@ -80,6 +79,16 @@ pub async fn measure(
     Ok(Measured { id, summary, socket_buffer_bytes, failures })
 }
 
+/// What a pair's sender sent; of one that was lost, at least what arrived.
+fn sent(transfer: &PairTransfer) -> u64 {
+    let written = transfer.sender.end.as_ref().map_or(0, |end| {
+        let streams = end.streams.iter();
+        streams.map(|stream| stream.bytes).sum()
+    });
+    let arrived = transfer.receiver.samples.iter().map(|sample| sample.bytes().0).sum();
+    written.max(arrived)
+}
+
 async fn transfer_all(
     run: &mut Run<'_>,
     at: At<'_>,
@@ -87,7 +96,8 @@ async fn transfer_all(
     pairs: &[PairId],
     parameters: &Parameters,
 ) -> Vec<PairTransfer> {
-    let test = test(run, spec, pairs.len(), parameters);
+    let test = test(run, spec, pairs, parameters);
+    run.promise(test.bytes_max.map(|each| Bytes(each.0.saturating_mul(pairs.len() as u64))));
     let jobs: Vec<_> = pairs.iter().map(|pair| (*pair, run.next_job())).collect();
     let run = &*run;
     let connecting = jobs.into_iter().map(|(pair, (job, token))| {
@@ -119,7 +129,8 @@ fn failed(pair: PairId, failure: Failure) -> PairTransfer {
     }
 }
 
-fn test(run: &Run<'_>, spec: &ThroughputSpec, senders: usize, parameters: &Parameters) -> Test {
+fn test(run: &Run<'_>, spec: &ThroughputSpec, pairs: &[PairId], parameters: &Parameters) -> Test {
+    let senders = pairs.len().max(1) as u64;
     Test {
         num_conn: parameters.num_conn,
         duration: spec.duration,
@@ -127,26 +138,32 @@ fn test(run: &Run<'_>, spec: &ThroughputSpec, senders: usize, parameters: &Param
         message: spec.message,
         payload: spec.payload,
         socket: parameters.socket.clone(),
-        rate: rate_limit(run),
-        bytes_max: run.bytes_left().map(|left| Bytes((left.0 / senders.max(1) as u64).max(1))),
+        rate: rate_limit(run, pairs),
+        bytes_max: run.bytes_left().map(|left| Bytes((left.0 / senders).max(1))),
         guard: run.guard(),
     }
 }
 
-/// The runbook's limit is per node. A node of several pairs sends in each of them, so each gets its
-/// share.
-fn rate_limit(run: &Run<'_>) -> Option<BytesPerSecond> {
-    let nodes = run.plan.nodes.len().max(1);
-    let pairs_of = |node| {
-        let has =
-            |pair: &&crate::plan::node::Pair| pair.primary.0 == node || pair.standby.0 == node;
-        run.plan.pairs.iter().filter(has).count()
+/// The runbook's limit is per node. A node that is in several pairs of this test gets its limit
+/// once, so each of those pairs gets its share.
+fn rate_limit(run: &Run<'_>, pairs: &[PairId]) -> Option<BytesPerSecond> {
+    let pairs_of = |node: NodeId| {
+        let has = |pair: &&PairId| {
+            let nodes = run.plan.pair(**pair);
+            nodes.primary == node || nodes.standby == node
+        };
+        pairs.iter().filter(has).count()
     };
-    let most = (0..nodes).map(pairs_of).max().unwrap_or(1).max(1);
+    let most = (0..run.plan.nodes.len()).map(NodeId).map(pairs_of).max().unwrap_or(1).max(1);
     run.plan.limits.rate.map(|rate| BytesPerSecond(rate.0 / most as f64))
 }
 
-fn request(run: &Run<'_>, spec: &ThroughputSpec, parameters: &Parameters) -> TransferRequest {
+fn request(
+    run: &Run<'_>,
+    spec: &ThroughputSpec,
+    pairs: &[PairId],
+    parameters: &Parameters,
+) -> TransferRequest {
     TransferRequest {
         nodes: parameters.nodes,
         num_conn: parameters.num_conn,
@@ -157,7 +174,7 @@ fn request(run: &Run<'_>, spec: &ThroughputSpec, parameters: &Parameters) -> Tra
         socket_buffer: parameters.socket_buffer.clone(),
         mtu_bytes: parameters.mtu,
         socket: parameters.socket.clone(),
-        rate_limit: rate_limit(run),
+        rate_limit: rate_limit(run, pairs),
     }
 }
 

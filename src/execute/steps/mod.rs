@@ -28,30 +28,26 @@ pub async fn run(run: &mut Run<'_>, index: usize, step: &Step) -> StepOutcome {
     let failures = match &step.action {
         Action::SwapRoles => Vec::new(),
         Action::Topology(spec) => topology(run, spec).await,
-        Action::Throughput(spec) => {
-            let pairs = match wanted_pairs(run, step, &spec.pairs) {
-                Ok(pairs) if pairs.is_empty() => return not_wanted(step),
-                Ok(pairs) => pairs,
-                Err(outcome) => return outcome,
-            };
-            throughput::run(run, at, spec, &pairs).await
-        }
-        Action::Sweep(spec) => {
-            let pairs = match wanted_pairs(run, step, &spec.throughput.pairs) {
-                Ok(pairs) if pairs.is_empty() => return not_wanted(step),
-                Ok(pairs) => pairs,
-                Err(outcome) => return outcome,
-            };
-            sweep::run(run, at, spec, &pairs).await
-        }
+        Action::Throughput(spec) => match wanted_pairs(run, step, &spec.pairs) {
+            Wanted { pairs, failures } if pairs.is_empty() => return not_wanted(step, failures),
+            Wanted { pairs, mut failures } => {
+                failures.extend(throughput::run(run, at, spec, &pairs).await);
+                failures
+            }
+        },
+        Action::Sweep(spec) => match wanted_pairs(run, step, &spec.throughput.pairs) {
+            Wanted { pairs, failures } if pairs.is_empty() => return not_wanted(step, failures),
+            Wanted { pairs, mut failures } => {
+                failures.extend(sweep::run(run, at, spec, &pairs).await);
+                failures
+            }
+        },
         Action::StorageRead(spec) => match wanted_at_all(run, step) {
-            Ok(true) => storage::run(run, at, spec).await,
-            Ok(false) => return not_wanted(step),
+            Ok(()) => storage::run(run, at, spec).await,
             Err(outcome) => return outcome,
         },
         Action::Assert(spec) => match wanted_at_all(run, step) {
-            Ok(true) => return assertion::check(run, at, spec),
-            Ok(false) => return not_wanted(step),
+            Ok(()) => return assertion::check(run, at, spec),
             Err(outcome) => return outcome,
         },
     };
@@ -63,32 +59,42 @@ async fn topology(run: &mut Run<'_>, spec: &TopologySpec) -> Vec<StepFailure> {
     run.gather_facts(spec.deadline).await
 }
 
-/// The pairs for which the step's `when` is true.
-fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Result<Vec<PairId>, StepOutcome> {
-    let Some(when) = &step.when else { return Ok(pairs.to_vec()) };
-    let mut wanted = Vec::new();
+/// The pairs for which the step's `when` is true, and those for which it has no value.
+struct Wanted {
+    pairs: Vec<PairId>,
+    failures: Vec<StepFailure>,
+}
+
+fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Wanted {
+    let Some(when) = &step.when else {
+        return Wanted { pairs: pairs.to_vec(), failures: Vec::new() };
+    };
+    let mut wanted = Wanted { pairs: Vec::new(), failures: Vec::new() };
     for pair in pairs {
         let context = run.results.context(*pair, run.plan.pair(*pair), step.direction);
         match when.evaluate(&context) {
-            Ok(value) if value.is_true() => wanted.push(*pair),
+            Ok(value) if value.is_true() => wanted.pairs.push(*pair),
             Ok(_) => (),
-            Err(error) => {
-                return Err(StepOutcome::Skipped {
-                    reason: format!("`when` has no value: {error}"),
-                });
-            }
+            Err(error) => wanted.failures.push(measure::no_value("when", error.to_string(), *pair)),
         }
     }
-    Ok(wanted)
+    wanted
 }
 
 /// A step about nodes runs when its `when` is true for any pair.
-fn wanted_at_all(run: &Run<'_>, step: &Step) -> Result<bool, StepOutcome> {
+fn wanted_at_all(run: &Run<'_>, step: &Step) -> Result<(), StepOutcome> {
     let pairs: Vec<PairId> = (0..run.plan.pairs.len()).map(PairId).collect();
-    wanted_pairs(run, step, &pairs).map(|wanted| !wanted.is_empty())
+    match wanted_pairs(run, step, &pairs) {
+        Wanted { pairs, failures } if pairs.is_empty() => Err(not_wanted(step, failures)),
+        _ => Ok(()),
+    }
 }
 
-fn not_wanted(step: &Step) -> StepOutcome {
+/// A condition that could not be told is a failure; one that is false is not.
+fn not_wanted(step: &Step, failures: Vec<StepFailure>) -> StepOutcome {
+    if !failures.is_empty() {
+        return StepOutcome::Failed { failures };
+    }
     let when = step.when.as_ref().map_or("", |when| when.text());
     StepOutcome::Skipped { reason: format!("`when: {when}` is false") }
 }

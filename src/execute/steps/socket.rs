@@ -27,6 +27,9 @@ pub fn request(
         BufferSize::Fixed(bytes) => Some(bytes.0),
         BufferSize::TimesBdp(factor) => Some(times_bdp(run, at, pair, factor)?),
     };
+    if let Some(why_not) = spec.mtu.and_then(|mtu| not_testable(run, pair, mtu)) {
+        return Err(why_not);
+    }
     let mss_bytes = spec.mtu.map(|mtu| mtu - headers(run, pair));
     Ok(SocketRequest {
         socket_buffer_bytes,
@@ -63,21 +66,31 @@ fn headers(run: &Run<'_>, pair: PairId) -> u32 {
     }
 }
 
-/// Why an MTU cannot be tested on a pair: a clamp can only lower what the interfaces carry.
+/// Why an MTU cannot be tested on a pair: a clamp can only lower what interfaces and routes carry.
 pub fn not_testable(run: &Run<'_>, pair: PairId, mtu: u32) -> Option<String> {
     let nodes = run.plan.pair(pair);
-    [nodes.primary, nodes.standby].into_iter().find_map(|node| {
-        let name = &run.plan.node(node).name;
-        let facts = run.facts.get(&node)?;
-        let address = run.plan.node(node).redo.bind.to_string();
-        let interface =
-            facts.interfaces.iter().find(|interface| interface.addresses.contains(&address))?;
-        let carried = interface.mtu_bytes?;
-        (mtu > carried).then(|| {
-            format!(
-                "not testable here: `{}` on `{name}` has MTU {carried}, and a test can only lower it",
-                interface.name
-            )
-        })
-    })
+    [(nodes.primary, nodes.standby), (nodes.standby, nodes.primary)].into_iter().find_map(
+        |(node, peer)| {
+            let name = &run.plan.node(node).name;
+            let facts = run.facts.get(&node)?;
+            let peer = &run.plan.node(peer).name;
+            let route = facts.routes.iter().find(|route| route.peer == *peer);
+            let address = run.plan.node(node).redo.bind.to_string();
+            let interface = facts
+                .interfaces
+                .iter()
+                .find(|interface| interface.addresses.contains(&address))
+                .map(|interface| (interface.name.as_str(), interface.mtu_bytes));
+            let of_route = route.and_then(|route| route.mtu_bytes).map(|mtu| ("the route", mtu));
+            let of_interface = interface.and_then(|(name, mtu)| Some((name, mtu?)));
+            let (what, carried) =
+                of_route.into_iter().chain(of_interface).min_by_key(|(_, mtu)| *mtu)?;
+            (mtu > carried).then(|| {
+                format!(
+                    "not testable here: {what} on `{name}` has MTU {carried}, and a test can only \
+                     lower it"
+                )
+            })
+        },
+    )
 }

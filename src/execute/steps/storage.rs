@@ -172,6 +172,9 @@ fn remember(
     let Some(register) = at.register else { return };
     let known = run.results.node_mut(register, node);
     known.device_read_ratio = result.device_read_ratio;
+    if result.latency.count == 0 {
+        return;
+    }
     match result.point.pattern {
         StoragePattern::SingleBlock if known.single_block_p50_us.is_none() => {
             known.single_block_p50_us = Some(result.latency.p50_us);
@@ -204,8 +207,8 @@ async fn finish_series(
         if of_pattern.len() < 2 {
             continue;
         }
-        let series = Series {
-            id: run.next_series(),
+        run.begin_series(Series {
+            id: 0,
             step: at.index,
             kind: SeriesKind::Sweep,
             variable,
@@ -214,12 +217,13 @@ async fn finish_series(
             node: Some(node),
             points: of_pattern,
             tolerance: None,
-            stopped_because: match whole {
-                true => StoppedBecause::AllValues,
-                false => StoppedBecause::Failure,
-            },
-        };
-        run.finished_series(series).await;
+            stopped_because: StoppedBecause::Interrupted,
+        });
+        run.finish_series(match whole {
+            true => StoppedBecause::AllValues,
+            false => StoppedBecause::Failure,
+        })
+        .await;
     }
 }
 

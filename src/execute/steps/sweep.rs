@@ -45,40 +45,47 @@ async fn sweep_pair(
     spec: &SweepSpec,
     pair: PairId,
 ) -> Vec<StepFailure> {
-    let mut points = Vec::new();
     let mut failures = Vec::new();
     let mut best: Option<Measured> = None;
     let mut stopped_because = StoppedBecause::AllValues;
+    run.begin_series(series_of(at, spec, pair));
     for value in values(&spec.vary) {
         if let Some(remark) = why_not(run, pair, value) {
-            points.push(point(value, None, Some(remark)));
+            run.add_point(point(value, None, Some(remark)));
             continue;
         }
-        match measure_value(run, at, &spec.throughput, pair, value).await {
+        let of_value = match measure_value(run, at, &spec.throughput, pair, value).await {
             Ok(measured) => {
-                points.push(point(value, Some(&measured), None));
-                failures.extend(measured.failures.iter().cloned());
+                run.add_point(point(value, Some(&measured), None));
+                let of_value = measured.failures.clone();
                 if rate(&measured) > best.as_ref().and_then(rate) {
                     best = Some(measured);
                 }
+                of_value
             }
             Err(of_value) => {
                 let remark = of_value.first().map(|failure| failure.failure.text.clone());
-                points.push(point(value, None, remark));
-                let hopeless = of_value.iter().any(ends_the_sweep);
-                failures.extend(of_value);
-                if hopeless {
-                    stopped_because = StoppedBecause::Interrupted;
-                    break;
-                }
+                run.add_point(point(value, None, remark));
+                of_value
             }
+        };
+        let end = of_value.iter().find_map(ends_the_sweep);
+        failures.extend(of_value);
+        if let Some(why) = end {
+            stopped_because = why;
+            break;
         }
     }
     if let Some(measured) = &best {
         register(run, at, &[pair], measured, |result| result);
     }
-    let series = Series {
-        id: run.next_series(),
+    run.finish_series(stopped_because).await;
+    failures
+}
+
+fn series_of(at: At<'_>, spec: &SweepSpec, pair: PairId) -> Series {
+    Series {
+        id: 0,
         step: at.index,
         kind: SeriesKind::Sweep,
         variable: match spec.vary {
@@ -88,17 +95,19 @@ async fn sweep_pair(
         direction: Some(at.direction),
         pair: Some(pair),
         node: None,
-        points,
+        points: Vec::new(),
         tolerance: None,
-        stopped_because,
-    };
-    run.finished_series(series).await;
-    failures
+        stopped_because: StoppedBecause::Interrupted,
+    }
 }
 
 /// After these no further value can be measured either.
-fn ends_the_sweep(failure: &StepFailure) -> bool {
-    matches!(failure.cause(), FailureCause::Limit | FailureCause::Unreachable | FailureCause::Busy)
+fn ends_the_sweep(failure: &StepFailure) -> Option<StoppedBecause> {
+    match failure.cause() {
+        FailureCause::Limit | FailureCause::Interrupted => Some(StoppedBecause::Interrupted),
+        FailureCause::Unreachable | FailureCause::Busy => Some(StoppedBecause::Failure),
+        FailureCause::CouldNotMeasure => None,
+    }
 }
 
 fn rate(measured: &Measured) -> Option<f64> {

@@ -8,6 +8,7 @@ use super::socket;
 use crate::analysis::plateau::{Decision, Ladder};
 use crate::execute::results::PairResult;
 use crate::execute::run::Run;
+use crate::plan::expression::Expression;
 use crate::plan::node::PairId;
 use crate::plan::step::{LadderSpec, Nodes, NumConn, ThroughputSpec};
 use crate::record::event::StepFailure;
@@ -29,20 +30,49 @@ pub async fn run(
     };
     let mut failures = Vec::new();
     for group in groups {
-        let of_group = match &spec.num_conn {
-            NumConn::Ladder(ladder) => climb(run, at, spec, &group, *ladder).await,
-            NumConn::Fixed(count) => at_one_level(run, at, spec, &group, *count).await,
-            NumConn::Later(_) => match late_num_conn(run, at, spec, &group) {
-                Ok(count) => at_one_level(run, at, spec, &group, count).await,
-                Err(failure) => vec![failure],
-            },
-        };
+        let of_group = run_group(run, at, spec, &group).await;
         let stop = of_group.iter().any(|failure| failure.cause() == FailureCause::Limit);
         run.note(&of_group).await;
         failures.extend(of_group);
         if stop {
             break;
         }
+    }
+    failures
+}
+
+/// A pair whose values are not known is left out; the others of its group go on.
+async fn run_group(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    spec: &ThroughputSpec,
+    pairs: &[PairId],
+) -> Vec<StepFailure> {
+    let mut failures = Vec::new();
+    let mut able = Vec::new();
+    for pair in pairs {
+        match socket::request(run, at, spec, *pair) {
+            Ok(_) => able.push(*pair),
+            Err(text) => failures.push(no_value("sockets", text, *pair)),
+        }
+    }
+    let num_conn = match &spec.num_conn {
+        NumConn::Ladder(ladder) => {
+            if !able.is_empty() {
+                failures.extend(climb(run, at, spec, &able, *ladder).await);
+            }
+            return failures;
+        }
+        NumConn::Fixed(count) => Some(*count),
+        NumConn::Later(expression) => {
+            let (count, unknown) = late_num_conn(run, at, expression, &able);
+            able.retain(|pair| unknown.iter().all(|failure| failure.pair != Some(*pair)));
+            failures.extend(unknown);
+            count
+        }
+    };
+    if let Some(count) = num_conn {
+        failures.extend(at_one_level(run, at, spec, &able, count).await);
     }
     failures
 }
@@ -54,6 +84,9 @@ async fn at_one_level(
     pairs: &[PairId],
     num_conn: u32,
 ) -> Vec<StepFailure> {
+    if pairs.is_empty() {
+        return Vec::new();
+    }
     let parameters = match parameters(run, at, spec, pairs, num_conn) {
         Ok(parameters) => parameters,
         Err(failure) => return vec![failure],
@@ -76,10 +109,10 @@ async fn climb(
     ladder: LadderSpec,
 ) -> Vec<StepFailure> {
     let mut rule = Ladder::new(ladder.tolerance);
-    let mut points = Vec::new();
     let mut best: Option<Measured> = None;
     let mut failures = Vec::new();
     let mut stopped_because = StoppedBecause::Maximum;
+    run.begin_series(series_of(at, pairs, ladder));
     for num_conn in (ladder.from..=ladder.max).step_by(ladder.step as usize) {
         let level = match parameters(run, at, spec, pairs, num_conn) {
             Ok(parameters) => measure(run, at, spec, pairs, &parameters).await,
@@ -88,19 +121,19 @@ async fn climb(
         let measured = match level {
             Ok(measured) if measured.failures.is_empty() => measured,
             Ok(measured) => {
-                points.push(point(num_conn, Some(&measured), "a pair failed"));
+                run.add_point(point(num_conn, Some(&measured), "a pair failed"));
                 failures = measured.failures;
                 stopped_because = why(&failures);
                 break;
             }
             Err(of_level) => {
-                points.push(point(num_conn, None, "it could not be measured"));
+                run.add_point(point(num_conn, None, "it could not be measured"));
                 failures = of_level;
                 stopped_because = why(&failures);
                 break;
             }
         };
-        points.push(point(num_conn, Some(&measured), ""));
+        run.add_point(point(num_conn, Some(&measured), ""));
         let Some(reached) = rate(&measured) else { continue };
         if best.as_ref().and_then(rate).is_none_or(|highest| highest.0 < reached.0) {
             best = Some(measured);
@@ -117,8 +150,13 @@ async fn climb(
             ..result
         });
     }
-    let series = Series {
-        id: run.next_series(),
+    run.finish_series(stopped_because).await;
+    failures
+}
+
+fn series_of(at: At<'_>, pairs: &[PairId], ladder: LadderSpec) -> Series {
+    Series {
+        id: 0,
         step: at.index,
         kind: SeriesKind::Ladder,
         variable: Variable::NumConn,
@@ -128,12 +166,10 @@ async fn climb(
             _ => None,
         },
         node: None,
-        points,
+        points: Vec::new(),
         tolerance: Some(ladder.tolerance),
-        stopped_because,
-    };
-    run.finished_series(series).await;
-    failures
+        stopped_because: StoppedBecause::Interrupted,
+    }
 }
 
 fn why(failures: &[StepFailure]) -> StoppedBecause {
@@ -159,32 +195,35 @@ fn point(num_conn: u32, measured: Option<&Measured>, remark: &str) -> SeriesPoin
     }
 }
 
-/// The value of `num_conn: "{{ … }}"`, resolved for each pair; together, the highest is used.
+/// The value of `num_conn: "{{ … }}"`, resolved for each pair; together, the highest is used. The
+/// failures are of pairs for which it has none.
 fn late_num_conn(
     run: &Run<'_>,
     at: At<'_>,
-    spec: &ThroughputSpec,
+    expression: &Expression,
     pairs: &[PairId],
-) -> Result<u32, StepFailure> {
-    let NumConn::Later(expression) = &spec.num_conn else {
-        return Err(no_value("num_conn", "it is no expression", pairs[0]));
-    };
+) -> (Option<u32>, Vec<StepFailure>) {
     let mut highest = None;
+    let mut failures = Vec::new();
     for pair in pairs {
         let context = run.results.context(*pair, run.plan.pair(*pair), at.direction);
-        let value = expression.evaluate(&context);
-        let count = value
-            .map_err(|error| no_value("num_conn", error.to_string(), *pair))?
-            .as_usize()
-            .and_then(|count| u32::try_from(count).ok())
-            .filter(|count| (1..=NUM_CONN_MAX).contains(count))
-            .ok_or_else(|| {
+        let count = expression.evaluate(&context).map(|value| {
+            value.as_usize().and_then(|count| u32::try_from(count).ok()).filter(in_range)
+        });
+        match count {
+            Ok(Some(count)) => highest = highest.max(Some(count)),
+            Ok(None) => {
                 let text = format!("`{}` is not 1 to {NUM_CONN_MAX}", expression.text());
-                no_value("num_conn", text, *pair)
-            })?;
-        highest = highest.max(Some(count));
+                failures.push(no_value("num_conn", text, *pair));
+            }
+            Err(error) => failures.push(no_value("num_conn", error.to_string(), *pair)),
+        }
     }
-    highest.ok_or_else(|| no_value("num_conn", "the step has no pair", PairId(0)))
+    (highest, failures)
+}
+
+fn in_range(count: &u32) -> bool {
+    (1..=NUM_CONN_MAX).contains(count)
 }
 
 /// Buffers that are a multiple of the BDP are those of the pair with the largest.
