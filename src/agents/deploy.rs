@@ -187,6 +187,9 @@ pub async fn sweep(
     older_than_minutes: u32,
 ) -> Result<Vec<String>, DeployError> {
     let marker = random_marker();
+    directory
+        .map_or(Ok(()), script::check_word)
+        .map_err(|reason| DeployError::new(connection.node().to_owned(), reason))?;
     let remote = Remote { marker: &marker, directory };
     let script = script::sweep(&remote, older_than_minutes);
     let output = connection

@@ -1,6 +1,7 @@
 //! `redoline check`: the plan and its cost; contacts nothing.
 
 use super::planned::{self, Passwords};
+use super::say;
 use crate::cli::CheckArgs;
 use crate::exit::Exit;
 use crate::plan::{cost, show};
@@ -8,7 +9,7 @@ use crate::plan::{cost, show};
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     match planned::plan(&args.plan, Passwords::Leave)? {
         Ok(planned) => {
-            print!("{}", show(&planned.plan, &cost(&planned.plan)));
+            say(show(&planned.plan, &cost(&planned.plan)));
             Ok(Exit::Success)
         }
         Err(exit) => Ok(exit),

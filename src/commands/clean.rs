@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{files, passwords, planned};
+use super::{complain, files, passwords, planned, say};
 use crate::agents::deploy;
 use crate::cli::CleanArgs;
 use crate::connect::{self, Deadlines};
@@ -12,6 +12,7 @@ use crate::execute::failure::chain;
 use crate::exit::Exit;
 use crate::plan::node::Node;
 use crate::plan::{Options, clusters};
+use crate::report::text::clean as printable;
 use crate::runbook;
 
 /// Files of any age: the user says that no run is wanted any more.
@@ -37,10 +38,10 @@ pub(super) async fn clean(args: CleanArgs) -> anyhow::Result<Exit> {
     let mut exit = Exit::Success;
     for (node, outcome) in join_all(nodes.iter().map(clean_node)).await {
         match outcome {
-            Ok(removed) if removed.is_empty() => println!("{node}: nothing to remove"),
-            Ok(removed) => println!("{node}: removed {}", removed.join(", ")),
+            Ok(removed) if removed.is_empty() => say(format_args!("{node}: nothing to remove")),
+            Ok(removed) => say(format_args!("{node}: removed {}", printable(&removed.join(", ")))),
             Err(text) => {
-                eprintln!("{node}: {text}");
+                complain(format_args!("{node}: {}", printable(&text)));
                 exit = Exit::Unreachable;
             }
         }

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use super::Refusal;
+use super::{Refusal, say};
 use crate::cli::InitArgs;
 use crate::exit::Exit;
 use crate::runbook::{starting_inventory, starting_runbook};
@@ -23,8 +23,8 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
             .open(&path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(|cause| refused(format!("write `{}`", path.display()), cause))?;
-        println!("wrote {}", path.display());
+        say(format_args!("wrote {}", path.display()));
     }
-    println!("next: edit both, then `redoline check runbook.yaml -i inventory.yaml`");
+    say(format_args!("next: edit both, then `redoline check runbook.yaml -i inventory.yaml`"));
     Ok(Exit::Success)
 }

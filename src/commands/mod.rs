@@ -1,5 +1,4 @@
 //! Glue: reads files, calls the modules, writes files. The only module that knows all others.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands talk to the terminal")]
 
 mod check;
 mod clean;
@@ -12,7 +11,7 @@ mod run;
 mod schema;
 mod watch;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 
 use anyhow::Context;
 use clap::CommandFactory;
@@ -39,7 +38,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Agent(args) => return agent(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        complain(format_args!("error: {error:#}"));
         match error.downcast_ref::<Refusal>() {
             Some(_) => Exit::Usage,
             None => Exit::Internal,
@@ -56,7 +55,7 @@ fn agent(args: &redoline_agent::AgentArgs) -> Exit {
     match redoline_agent::run(args) {
         Ok(_ended) => Exit::Success,
         Err(error) => {
-            eprintln!("redoline agent: {}", redoline_agent::chain(&error));
+            complain(format_args!("redoline agent: {}", redoline_agent::chain(&error)));
             Exit::Internal
         }
     }
@@ -71,6 +70,16 @@ fn on_runtime(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Re
     let result = runtime.block_on(command);
     runtime.shutdown_background();
     result
+}
+
+/// Writes a line to standard output. A reader that has had enough (`| head`) is no failure of ours.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// The same on standard error.
+fn complain(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Whether colours and bars make sense on standard output.

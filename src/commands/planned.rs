@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Refusal, files, passwords};
+use super::{Refusal, complain, files, passwords};
 use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::plan::access::HostKeyPolicy;
@@ -61,10 +61,10 @@ fn look_up(
 
 /// Prints every problem; nothing was contacted.
 pub(super) fn refuse(problems: &[Problem]) -> Exit {
-    eprintln!("{}", render(problems));
+    complain(render(problems));
     let count = problems.len();
     let noun = if count == 1 { "mistake" } else { "mistakes" };
-    eprintln!("{count} {noun}; nothing was contacted");
+    complain(format_args!("{count} {noun}; nothing was contacted"));
     Exit::Usage
 }
 

@@ -1,6 +1,6 @@
 //! `redoline report`: renders a kept run again, by today's rules.
 
-use super::{Refusal, terminal_text};
+use super::{Refusal, say, terminal_text};
 use crate::cli::{Format, ReportArgs};
 use crate::exit::Exit;
 use crate::history::run_dir::RunDir;
@@ -20,6 +20,6 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         Format::Json => report::json::render(&report)?,
         Format::Text => terminal_text(&report),
     };
-    println!("{text}");
+    say(text);
     Ok(Exit::Success)
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::planned::{self, Passwords, Planned};
 use super::watch::watch;
-use super::{Refusal, stdout_is_terminal, terminal_text};
+use super::{Refusal, complain, say, stdout_is_terminal, terminal_text};
 use crate::agents::deploy::AgentOptions;
 use crate::agents::executable::Executables;
 use crate::agents::session::Greeting;
@@ -48,7 +48,9 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
         () = interrupted_twice(cancel) => None,
     };
     let Some(record) = record else {
-        eprintln!("interrupted twice: nothing more is waited for; the agents end by themselves");
+        complain(format_args!(
+            "interrupted twice: nothing more is waited for; the agents end by themselves"
+        ));
         return Ok(Exit::Interrupted);
     };
     finish(&planned.plan, &record, &folder)
@@ -95,11 +97,11 @@ fn finish(plan: &Plan, record: &RunRecord, folder: &RunDir) -> anyhow::Result<Ex
         };
         written.push(folder.write(name, &text)?);
     }
-    println!("{}", terminal_text(&report));
+    say(terminal_text(&report));
     for path in written {
-        println!("{}", path.display());
+        say(path.display());
     }
-    println!("{}", folder.path().join(crate::history::run_dir::EVENTS).display());
+    say(folder.path().join(crate::history::run_dir::EVENTS).display());
     Ok(Exit::of_code(report.run.exit_code))
 }
 
@@ -166,8 +168,8 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if plan.configuration.demo || !terminals {
         return Ok(true);
     }
-    println!("{}", show(plan, &cost(plan)));
-    print!("Go on? [y/N] ");
+    say(show(plan, &cost(plan)));
+    write!(std::io::stdout().lock(), "Go on? [y/N] ")?;
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

@@ -1,5 +1,6 @@
 //! `redoline schema`: the JSON Schemas for editors and for those who build on a report.
 
+use super::say;
 use crate::cli::SchemaOf;
 use crate::exit::Exit;
 
@@ -9,6 +10,6 @@ pub(super) fn print(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Inventory => crate::runbook::schema_inventory(),
         SchemaOf::Report => crate::report::json::schema(),
     };
-    println!("{}", serde_json::to_string_pretty(&schema)?);
+    say(serde_json::to_string_pretty(&schema)?);
     Ok(Exit::Success)
 }

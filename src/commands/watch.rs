@@ -2,6 +2,8 @@
 
 use tokio::sync::mpsc;
 
+use super::complain;
+
 use crate::history::run_dir::EventLog;
 use crate::progress::Progress;
 use crate::record::event::{Event, Moment};
@@ -22,7 +24,7 @@ pub(super) async fn watch(
             && !log_failed
         {
             log_failed = true;
-            eprintln!("warning: the run goes on, but is not kept: {error:#}");
+            complain(format_args!("warning: the run goes on, but is not kept: {error:#}"));
         }
         // A terminal that is gone takes nothing from the run.
         if let Err(error) = progress.show(&moment) {

@@ -16,7 +16,7 @@ use crate::agents::client::{AgentError, TransferEvents};
 use crate::agents::session::Agent;
 use crate::plan::node::{Direction, Node, NodeId, PairId};
 use crate::record::event::Event;
-use crate::record::measurement::{EndRecord, Failure, PairTransfer};
+use crate::record::measurement::{EndRecord, Failure, FailureCause, PairTransfer};
 
 /// For the receiver to listen, and for the sender's job to be taken.
 const PREPARE_DEADLINE: Duration = Duration::from_secs(10);
@@ -26,8 +26,9 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const GO_DEADLINE: Duration = Duration::from_secs(30);
 /// After the duration: for queues on the way to empty, and for the last events.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(15);
-/// For the second end once the first has failed.
-const GRACE: Duration = Duration::from_secs(3);
+/// For the second end once the first has failed: long enough for a node that is gone to be noticed
+/// (a ping every 2 s, and 3 s for its answer).
+const GRACE: Duration = Duration::from_secs(8);
 /// Between two samples; batch means need many of them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
@@ -142,8 +143,7 @@ pub async fn run(connected: Connected<'_>, events: &EventSender) -> PairTransfer
     transfer
 }
 
-/// Waits for both; once one has failed, the other gets a grace only. The first failure counts: the
-/// second mostly follows from it.
+/// Waits for both; once one has failed, the other gets a grace only.
 async fn both(
     sender: impl Future<Output = Result<(), Failure>>,
     receiver: impl Future<Output = Result<(), Failure>>,
@@ -155,17 +155,19 @@ async fn both(
     }
 }
 
+/// The first failure counts, unless the second explains it: an end whose peer is gone sees a
+/// connection break before the controller sees the node gone.
 async fn second(
     first: Result<(), Failure>,
     other: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    match first {
-        Ok(()) => other.await,
-        Err(failure) => {
-            // What the other end still tells is kept in its record; its outcome is not needed.
-            let _ = timeout(GRACE, other).await;
-            Err(failure)
-        }
+    let Err(failure) = first else { return other.await };
+    if failure.cause == FailureCause::Unreachable {
+        return Err(failure);
+    }
+    match timeout(GRACE, other).await {
+        Ok(Err(cause)) if cause.cause == FailureCause::Unreachable => Err(cause),
+        _ => Err(failure),
     }
 }
 

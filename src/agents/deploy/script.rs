@@ -29,10 +29,12 @@ const PROLOGUE: &str = "LC_ALL=C; export LC_ALL; umask 077; set -C";
 /// Refuses words that would not survive the shell.
 pub(super) fn check_words(options: &AgentOptions) -> Result<(), Reason> {
     let words = options.directory.iter().chain(&options.arguments);
-    match words.into_iter().find(|word| !is_plain(word)) {
-        Some(word) => Err(Reason::UnsafeWord { word: word.clone() }),
-        None => Ok(()),
-    }
+    words.into_iter().try_for_each(|word| check_word(word))
+}
+
+/// Refuses a word that would not survive the shell.
+pub(super) fn check_word(word: &str) -> Result<(), Reason> {
+    if is_plain(word) { Ok(()) } else { Err(Reason::UnsafeWord { word: word.to_owned() }) }
 }
 
 /// True for a text that means itself to every shell, quoted or not.
