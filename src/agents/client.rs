@@ -19,12 +19,8 @@ use tonic::{Code, Status, Streaming};
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The channel to the agent is gone, or it stopped answering.
-    #[error("lost the agent while asking it to {operation}")]
-    Lost {
-        operation: &'static str,
-        #[source]
-        cause: Status,
-    },
+    #[error("lost the agent while asking it to {operation}: {reason}")]
+    Lost { operation: &'static str, reason: String },
     #[error("the agent did not {operation} within {seconds} s")]
     Silent { operation: &'static str, seconds: u64 },
     /// It answered, and its answer is no.
@@ -75,7 +71,7 @@ impl AgentClient {
             .await
             .map_err(|error| AgentError::Lost {
                 operation: "speak HTTP/2",
-                cause: Status::unavailable(error.to_string()),
+                reason: error.to_string(),
             })?;
         Ok(Self { grpc: pb::agent_client::AgentClient::new(channel) })
     }
@@ -200,7 +196,7 @@ async fn within<T>(
 fn classify(operation: &'static str, status: Status) -> AgentError {
     match status.code() {
         Code::Unknown | Code::Unavailable | Code::Internal | Code::Cancelled => {
-            AgentError::Lost { operation, cause: status }
+            AgentError::Lost { operation, reason: status.message().to_owned() }
         }
         code => AgentError::Refused {
             operation,

@@ -43,6 +43,7 @@ pub struct Started {
     pub end: End,
     /// Whether the executable had to be copied to the node first.
     pub uploaded: bool,
+    suffix: String,
     connection: Connection,
 }
 
@@ -64,11 +65,12 @@ pub async fn start(
     options: &AgentOptions,
 ) -> Result<Started, DeployError> {
     let node = connection.node().to_owned();
-    let started = start_on(&mut connection, executables, options).await;
+    let suffix = suffix(options);
+    let started = start_on(&mut connection, executables, options, &suffix).await;
     match started {
         Ok((process, uploaded)) => {
             let Process { stream, stderr, end } = process;
-            Ok(Started { stream, stderr, end, uploaded, connection })
+            Ok(Started { stream, stderr, end, uploaded, suffix, connection })
         }
         Err(reason) => {
             connection.close().await;
@@ -81,6 +83,7 @@ async fn start_on(
     connection: &mut Connection,
     executables: &Executables,
     options: &AgentOptions,
+    suffix: &str,
 ) -> Result<(Process, bool), Reason> {
     script::check_words(options)?;
     if connection.is_local() {
@@ -89,20 +92,20 @@ async fn start_on(
             .ok_or_else(|| Reason::no_executable(std::env::consts::ARCH.to_owned(), executables))?;
         return Ok((start_here(connection, executable, options).await?, false));
     }
-    let facts = match try_start(connection, executables, options).await? {
+    let facts = match try_start(connection, executables, options, suffix).await? {
         FirstWord::Started(process) => return Ok((process, false)),
         FirstWord::Absent(facts) => facts,
     };
     let executable = facts.executable(executables)?;
     let place = facts.place_for(executable)?;
-    upload(connection, executable, place).await?;
+    upload(connection, executable, place, suffix).await?;
     let there = AgentOptions { directory: Some(place.path.clone()), ..options.clone() };
-    match try_start(connection, executables, &there).await {
+    match try_start(connection, executables, &there, suffix).await {
         Ok(FirstWord::Started(process)) => Ok((process, true)),
         Ok(FirstWord::Absent(_)) => Err(Reason::Vanished { directory: place.path.clone() }),
         Err(reason) => {
             if !options.keep {
-                let script = script::remove(&place.path, executable);
+                let script = script::remove(&place.path, executable, suffix);
                 // The failure to start is what counts; a lost node keeps the file until a sweep.
                 let _removed = connection.run(&script, b"", EXIT_DEADLINE).await;
             }
@@ -131,9 +134,10 @@ async fn try_start(
     connection: &mut Connection,
     executables: &Executables,
     options: &AgentOptions,
+    suffix: &str,
 ) -> Result<FirstWord, Reason> {
     let marker = random_marker();
-    let remote = Remote { marker: &marker, directory: options.directory.as_deref() };
+    let remote = Remote { marker: &marker, directory: options.directory.as_deref(), suffix };
     let mut process = connection.start(&script::start(&remote, executables, options)).await?;
     let word = match read_to_marker(&mut process.stream, &marker).await {
         Ok(word) => word,
@@ -158,9 +162,10 @@ async fn upload(
     connection: &mut Connection,
     executable: &Executable,
     place: &Place,
+    suffix: &str,
 ) -> Result<(), Reason> {
     let marker = random_marker();
-    let upload = Upload { marker: &marker, directory: &place.path, executable };
+    let upload = Upload { marker: &marker, directory: &place.path, executable, suffix };
     let bytes = executable.bytes();
     let transfer = Duration::from_secs(bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN);
     let deadline = UPLOAD_DEADLINE_BASE + transfer;
@@ -190,7 +195,7 @@ pub async fn sweep(
     directory
         .map_or(Ok(()), script::check_word)
         .map_err(|reason| DeployError::new(connection.node().to_owned(), reason))?;
-    let remote = Remote { marker: &marker, directory };
+    let remote = Remote { marker: &marker, directory, suffix: "" };
     let script = script::sweep(&remote, older_than_minutes);
     let output = connection
         .run(&script, b"", SWEEP_DEADLINE)
@@ -207,9 +212,10 @@ async fn clear(
     connection: &mut Connection,
     directory: Option<&str>,
     executables: &Executables,
+    suffix: &str,
 ) -> Result<Vec<String>, String> {
     let marker = random_marker();
-    let script = script::clear(&Remote { marker: &marker, directory }, executables);
+    let script = script::clear(&Remote { marker: &marker, directory, suffix }, executables);
     let output = connection.run(&script, b"", SWEEP_DEADLINE).await;
     let output = output.map_err(|error| error.to_string())?;
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -237,8 +243,8 @@ impl Started {
 
     /// Splits off the stream, for the one who speaks on it; the rest ends the agent.
     pub fn into_parts(self) -> (UnixStream, Running) {
-        let Self { stream, stderr, end, uploaded: _, connection } = self;
-        (stream, Running { stderr, end, connection })
+        let Self { stream, stderr, end, uploaded: _, suffix, connection } = self;
+        (stream, Running { stderr, end, suffix, connection })
     }
 
     /// Ends the agent by end-of-file, or by force, and takes leave of the node.
@@ -254,6 +260,7 @@ impl Started {
 pub struct Running {
     pub stderr: StderrTail,
     pub end: End,
+    suffix: String,
     connection: Connection,
 }
 
@@ -284,7 +291,7 @@ impl Running {
             }
             Exit::Status(_) | Exit::Signal(_) => {
                 let directory = options.directory.as_deref();
-                match clear(&mut self.connection, directory, executables).await {
+                match clear(&mut self.connection, directory, executables, &self.suffix).await {
                     Ok(left) if left.is_empty() => Departure::Clean,
                     Ok(left) => Departure::Left(left.join(", ")),
                     Err(why) => Departure::Left(format!("unknown: {why}")),
@@ -370,6 +377,15 @@ async fn explain(
             Reason::NoMarker { deadline: MARKER_DEADLINE, said }
         }
         Silence::Noise => Reason::Noise { limit_bytes: NOISE_MAX_BYTES },
+    }
+}
+
+/// An executable that stays is named by its hash alone. One that goes gets a name of its own, so that
+/// it is not removed under another run that starts it on the same host.
+fn suffix(options: &AgentOptions) -> String {
+    match options.keep {
+        true => String::new(),
+        false => format!(".{:012x}", rand::random::<u64>() >> 16),
     }
 }
 

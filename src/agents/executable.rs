@@ -104,7 +104,10 @@ impl Executables {
             }
         }
         if found.for_this_machine().is_none() {
-            found.add(Executable::read(controller, Role::Controller)?);
+            // The controller is large; it is read and hashed only where nothing else will do.
+            if found.for_this_machine().is_none() {
+                found.add(Executable::read(controller, Role::Controller)?);
+            }
         }
         Ok(found)
     }

@@ -5,11 +5,12 @@ use super::say;
 use crate::cli::CheckArgs;
 use crate::exit::Exit;
 use crate::plan::{cost, show};
+use crate::report::text::clean_lines as printable;
 
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     match planned::plan(&args.plan, Passwords::Leave)? {
         Ok(planned) => {
-            say(show(&planned.plan, &cost(&planned.plan)));
+            say(printable(&show(&planned.plan, &cost(&planned.plan))));
             Ok(Exit::Success)
         }
         Err(exit) => Ok(exit),

@@ -1,7 +1,7 @@
 //! `redoline init`: a starting inventory and runbook. Never overwrites.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use super::{Refusal, say};
 use crate::cli::InitArgs;
@@ -22,7 +22,13 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
             .create_new(true)
             .open(&path)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|cause| refused(format!("write `{}`", path.display()), cause))?;
+            .map_err(|cause| match cause.kind() {
+                ErrorKind::AlreadyExists => Refusal(format!(
+                    "`{}` exists and is never overwritten; name another folder",
+                    path.display()
+                )),
+                _ => refused(format!("write `{}`", path.display()), cause),
+            })?;
         say(format_args!("wrote {}", path.display()));
     }
     say(format_args!("next: edit both, then `redoline check runbook.yaml -i inventory.yaml`"));

@@ -8,6 +8,7 @@ use crate::cli::PlanArgs;
 use crate::exit::Exit;
 use crate::plan::access::HostKeyPolicy;
 use crate::plan::{Options, Plan, from_texts};
+use crate::report::text::clean_lines as printable;
 use crate::runbook::problem::render;
 use crate::runbook::source::Source;
 use crate::runbook::{self, Problem};
@@ -61,7 +62,7 @@ fn look_up(
 
 /// Prints every problem; nothing was contacted.
 pub(super) fn refuse(problems: &[Problem]) -> Exit {
-    complain(render(problems));
+    complain(printable(&render(problems)));
     let count = problems.len();
     let noun = if count == 1 { "mistake" } else { "mistakes" };
     complain(format_args!("{count} {noun}; nothing was contacted"));
@@ -91,7 +92,13 @@ pub(super) fn host_key_policy(accept_new: bool) -> HostKeyPolicy {
 pub(super) fn surroundings() -> Options {
     Options {
         home: std::env::var_os("HOME").map(PathBuf::from),
-        user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok(),
+        user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok().or_else(login_name),
         ..Options::default()
     }
+}
+
+/// Of the account that runs this, where the environment does not say.
+fn login_name() -> Option<String> {
+    let account = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()??;
+    Some(account.name)
 }

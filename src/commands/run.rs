@@ -2,9 +2,10 @@
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +27,12 @@ use crate::record::event::{Event, FORMAT};
 use crate::record::run::RunRecord;
 use crate::record::setup::Setup;
 use crate::report;
+use crate::report::model::Report;
+use crate::report::text::clean_lines;
 use crate::version::{COMMIT, VERSION};
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
+    let interrupts = Interrupts::listen()?;
     let planned = match planned::plan(&args.plan, Passwords::LookUp)? {
         Ok(planned) => planned,
         Err(exit) => return Ok(exit),
@@ -45,7 +49,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let surroundings = surroundings(&planned.plan, &id, cancel.clone())?;
     let record = tokio::select! {
         record = observe(&planned.plan, &surroundings, &folder) => record?,
-        () = interrupted_twice(cancel) => None,
+        () = interrupts.twice(cancel) => None,
     };
     let Some(record) = record else {
         complain(format_args!(
@@ -85,24 +89,31 @@ fn progress() -> Progress {
     }
 }
 
-/// Writes the reports and says the verdict.
+/// Says the verdict and writes the reports; one that cannot be written takes nothing from the others.
 fn finish(plan: &Plan, record: &RunRecord, folder: &RunDir) -> anyhow::Result<Exit> {
     let report = report::build::build(record);
-    let mut written = Vec::new();
-    for format in &plan.formats {
-        let (name, text) = match format {
-            ReportFormat::Html => ("report.html", report::html::render(&report)?),
-            ReportFormat::Markdown => ("report.md", report::markdown::render(&report)),
-            ReportFormat::Json => ("report.json", report::json::render(&report)?),
-        };
-        written.push(folder.write(name, &text)?);
-    }
     say(terminal_text(&report));
-    for path in written {
-        say(path.display());
+    let mut exits = vec![Exit::of_code(report.run.exit_code)];
+    for format in &plan.formats {
+        match write_report(&report, *format, folder) {
+            Ok(path) => say(path.display()),
+            Err(error) => {
+                complain(format_args!("error: {error:#}"));
+                exits.push(Exit::Internal);
+            }
+        }
     }
     say(folder.path().join(crate::history::run_dir::EVENTS).display());
-    Ok(Exit::of_code(report.run.exit_code))
+    Ok(Exit::most_severe(&exits))
+}
+
+fn write_report(report: &Report, format: ReportFormat, folder: &RunDir) -> anyhow::Result<PathBuf> {
+    let (name, text) = match format {
+        ReportFormat::Html => ("report.html", report::html::render(report)?),
+        ReportFormat::Markdown => ("report.md", report::markdown::render(report)),
+        ReportFormat::Json => ("report.json", report::json::render(report)?),
+    };
+    Ok(folder.write(name, &text)?)
 }
 
 /// The files as used. Neither holds a secret: passwords are named by their source only.
@@ -168,7 +179,7 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if plan.configuration.demo || !terminals {
         return Ok(true);
     }
-    say(show(plan, &cost(plan)));
+    say(clean_lines(&show(plan, &cost(plan))));
     write!(std::io::stdout().lock(), "Go on? [y/N] ")?;
     std::io::stdout().flush()?;
     let mut answer = String::new();
@@ -176,15 +187,39 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// The first Ctrl-C, SIGTERM or SIGHUP ends the run in good order; returns at the second.
-async fn interrupted_twice(cancel: CancellationToken) {
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let Ok(mut signals) = kinds.into_iter().map(signal).collect::<Result<Vec<_>, _>>() else {
-        return std::future::pending().await;
-    };
-    for _ in 0..2 {
-        let waiting = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
-        futures_util::future::select_all(waiting).await;
-        cancel.cancel();
+/// Ctrl-C, SIGTERM and SIGHUP, from before anything was done. One that was ignored when we were
+/// started stays ignored, as `nohup` wants.
+struct Interrupts(Vec<Signal>);
+
+impl Interrupts {
+    fn listen() -> anyhow::Result<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let ignored = ignored_signals();
+        let wanted = kinds.into_iter().filter(|kind| ignored & signal_bit(*kind) == 0);
+        let signals = wanted.map(signal).collect::<Result<_, _>>();
+        Ok(Self(signals.context("failed to listen for signals")?))
     }
+
+    /// The first ends the run in good order; returns at the second.
+    async fn twice(mut self, cancel: CancellationToken) {
+        if self.0.is_empty() {
+            return std::future::pending().await;
+        }
+        for _ in 0..2 {
+            let waiting = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+            futures_util::future::select_all(waiting).await;
+            cancel.cancel();
+        }
+    }
+}
+
+/// The bit mask `SigIgn` of /proc/self/status; none where it cannot be read.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn signal_bit(kind: SignalKind) -> u64 {
+    1 << (kind.as_raw_value() - 1)
 }

@@ -24,7 +24,10 @@ pub(super) async fn watch(
             && !log_failed
         {
             log_failed = true;
-            complain(format_args!("warning: the run goes on, but is not kept: {error:#}"));
+            complain(format_args!(
+                "warning: the run goes on, but is not kept: {:#}",
+                anyhow::Error::from(error)
+            ));
         }
         // A terminal that is gone takes nothing from the run.
         if let Err(error) = progress.show(&moment) {

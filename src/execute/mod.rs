@@ -144,8 +144,8 @@ async fn one_step(
         outcome = timeout(step.timeout, steps::run(run, index, step)) => match outcome {
             Ok(outcome) => outcome,
             Err(_) => failed(FailureCause::CouldNotMeasure, format!(
-                "the step did not end within its timeout of {} s; raise `timeout`",
-                step.timeout.as_secs()
+                "the step did not end within its timeout of {:?}; raise `timeout`",
+                step.timeout
             )),
         },
         () = cancel.cancelled() => failed(FailureCause::Interrupted, "interrupted".to_owned()),

@@ -42,9 +42,9 @@ impl RunDir {
         Ok(Self { path })
     }
 
-    /// An existing run: its folder, or the `events.jsonl` in it.
+    /// An existing run: its folder, or a file in it.
     pub fn open(path: &Path) -> Result<Self, RunDirError> {
-        let folder = match path.file_name().is_some_and(|name| name == EVENTS) {
+        let folder = match path.is_file() {
             true => path.parent().unwrap_or(Path::new(".")),
             false => path,
         };
@@ -59,9 +59,14 @@ impl RunDir {
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, RunDirError> {
         let path = self.path.join(name);
         let part = self.path.join(format!("{name}.part"));
-        fs::write(&part, text).map_err(io_error("write", &part))?;
-        fs::rename(&part, &path).map_err(io_error("rename to", &path))?;
-        Ok(path)
+        let written = fs::write(&part, text).map_err(io_error("write", &path));
+        let renamed =
+            written.and_then(|()| fs::rename(&part, &path).map_err(io_error("rename to", &path)));
+        if renamed.is_err() {
+            // Half a file is of no use; that it cannot be removed changes nothing.
+            let _ = fs::remove_file(&part);
+        }
+        renamed.map(|()| path)
     }
 
     pub fn moments(&self) -> Result<Vec<Moment>, RunDirError> {
@@ -75,7 +80,7 @@ impl RunDir {
     pub fn event_log(&self) -> Result<EventLog, RunDirError> {
         let path = self.path.join(EVENTS);
         let file = OpenOptions::new().create_new(true).append(true).open(&path);
-        Ok(EventLog { file: file.map_err(io_error("create", &path))?, path })
+        Ok(EventLog { file: file.map_err(io_error("create", &path))?, path, whole: 0 })
     }
 }
 
@@ -84,6 +89,8 @@ impl RunDir {
 pub struct EventLog {
     file: File,
     path: PathBuf,
+    /// Bytes up to the end of the last whole line.
+    whole: u64,
 }
 
 impl EventLog {
@@ -93,8 +100,19 @@ impl EventLog {
             return Ok(());
         }
         let line = format::to_line(moment).map_err(io::Error::from);
-        line.and_then(|line| self.file.write_all(line.as_bytes()))
-            .map_err(io_error("append to", &self.path))
+        line.and_then(|line| self.write(&line)).map_err(io_error("append to", &self.path))
+    }
+}
+
+impl EventLog {
+    /// A full disk leaves no half line, so that what follows once there is room can be read.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let written = self.file.write_all(line.as_bytes());
+        match &written {
+            Ok(()) => self.whole += line.len() as u64,
+            Err(_) => self.file.set_len(self.whole)?,
+        }
+        written
     }
 }
 

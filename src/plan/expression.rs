@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::value::{Serde, merge_maps};
+use minijinja::value::{Serde, ValueKind, merge_maps};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 use crate::runbook::template;
@@ -70,6 +70,18 @@ impl Expression {
         names.retain(|name| !is_global(&environment, name));
         names.sort();
         names
+    }
+
+    /// Whether a condition is true; a value that is neither true nor false is an error.
+    pub fn holds(&self, context: &Value) -> Result<bool, InvalidExpression> {
+        let value = self.evaluate(context)?;
+        match value.kind() {
+            ValueKind::Bool => Ok(value.is_true()),
+            kind => Err(InvalidExpression {
+                expression: self.text().to_owned(),
+                why: format!("is a {kind}, and not true or false; compare it with something"),
+            }),
+        }
     }
 
     pub fn evaluate(&self, context: &Value) -> Result<Value, InvalidExpression> {

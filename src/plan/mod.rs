@@ -42,7 +42,7 @@ pub struct Plan {
     pub need: Option<Need>,
     pub limits: Limits,
     pub steps: Vec<Step>,
-    /// Run at the end whatever happened before.
+    /// Run at the end, also after a failure; not after an interruption.
     pub finally: Vec<Step>,
     pub formats: Vec<ReportFormat>,
     pub agent: AgentAfterRun,

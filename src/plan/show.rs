@@ -169,7 +169,7 @@ fn steps(text: &mut String, plan: &Plan, cost: &Cost) {
         one_step(text, plan, step, cost, &format!("{}.", index + 1));
     }
     if !plan.finally.is_empty() {
-        line(text, "\nAt the end, whatever happened");
+        line(text, "\nAt the end, also after a failure");
         for (index, (step, cost)) in plan.finally.iter().zip(finally).enumerate() {
             one_step(text, plan, step, cost, &format!("{}.", index + 1));
         }

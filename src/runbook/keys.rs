@@ -38,7 +38,11 @@ pub static RUNBOOK: Table = Table {
             "What the run may use; enforced by the agents.",
         ),
         Key::required("steps", Kind::Steps, "What is done, in this order."),
-        Key::optional("finally", Kind::Steps, "Done at the end, whatever happened before."),
+        Key::optional(
+            "finally",
+            Kind::Steps,
+            "Done at the end, also after a failure; not after Ctrl-C.",
+        ),
         Key::optional("report", Kind::Table(&REPORT), "What is written."),
         Key::optional("agent", AGENT, "Whether the agent's executable stays on the nodes."),
     ],

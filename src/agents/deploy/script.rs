@@ -12,8 +12,10 @@ use super::{AgentOptions, Reason};
 pub(super) struct Remote<'a> {
     /// Starts every line that is for us; part of the names of temporary files.
     pub marker: &'a str,
-    /// Tried before the usual directories.
+    /// Instead of the usual directories.
     pub directory: Option<&'a str>,
+    /// Ends the executable's name.
+    pub suffix: &'a str,
 }
 
 /// A copy to make.
@@ -21,6 +23,7 @@ pub(super) struct Upload<'a> {
     pub marker: &'a str,
     pub directory: &'a str,
     pub executable: &'a Executable,
+    pub suffix: &'a str,
 }
 
 /// Locale that every node has; files for nobody else; and never through a file planted by others.
@@ -45,8 +48,10 @@ pub(super) fn is_plain(word: &str) -> bool {
 
 /// The directories where the executable may be, in order.
 fn directories(remote: &Remote<'_>) -> String {
-    let first = remote.directory.map(|path| format!("\"{path}\" ")).unwrap_or_default();
-    format!("{first}\"$XDG_RUNTIME_DIR\" /var/tmp \"$HOME/.cache\" /dev/shm /tmp \"$HOME\"")
+    match remote.directory {
+        Some(path) => format!("\"{path}\""),
+        None => "\"$XDG_RUNTIME_DIR\" /var/tmp \"$HOME/.cache\" /dev/shm /tmp \"$HOME\"".to_owned(),
+    }
 }
 
 /// Starts the agent where it is found whole; otherwise says what the node is.
@@ -61,9 +66,10 @@ pub(super) fn start(
     for executable in executables.iter() {
         write!(
             choose,
-            "{}) n={}; h={}; a={};; ",
+            "{}) n={}{}; h={}; a={};; ",
             uname_pattern(executable.architecture),
             executable.remote_name(),
+            remote.suffix,
             executable.sha256(),
             first_argument(executable.role),
         )
@@ -103,11 +109,11 @@ fn facts(marker: &str, directories: &str) -> String {
 
 /// Stores stdin under its final name, or leaves nothing.
 pub(super) fn upload(upload: &Upload<'_>) -> String {
-    let Upload { marker, directory, executable } = upload;
+    let Upload { marker, directory, executable, suffix } = upload;
     let (name, sha256) = (executable.remote_name(), executable.sha256());
     let length = executable.bytes().len();
     format!(
-        "{PROLOGUE}; f={directory}/{name}; p=$f.{marker}.part; \
+        "{PROLOGUE}; f={directory}/{name}{suffix}; p=$f.{marker}.part; \
          trap \"rm -f $p\" 0; trap \"exit 1\" 1 2 13 15; \
          e=$( (cat >\"$p\") 2>&1 ) || {{ echo \"{marker} $e\"; exit 1; }}; \
          s=$(wc -c <\"$p\"); [ $s -eq {length} ] \
@@ -120,8 +126,8 @@ pub(super) fn upload(upload: &Upload<'_>) -> String {
 }
 
 /// Removes one copy.
-pub(super) fn remove(directory: &str, executable: &Executable) -> String {
-    format!("rm -f {directory}/{}", executable.remote_name())
+pub(super) fn remove(directory: &str, executable: &Executable, suffix: &str) -> String {
+    format!("rm -f {directory}/{}{suffix}", executable.remote_name())
 }
 
 /// Removes own files that are older than a number of minutes.
@@ -144,7 +150,9 @@ pub(super) fn sweep(remote: &Remote<'_>, older_than_minutes: u32) -> String {
 pub(super) fn clear(remote: &Remote<'_>, executables: &Executables) -> String {
     let marker = remote.marker;
     let directories = directories(remote);
-    let names: Vec<String> = executables.iter().map(Executable::remote_name).collect();
+    let suffix = remote.suffix;
+    let names = executables.iter().map(Executable::remote_name);
+    let names: Vec<String> = names.map(|name| format!("{name} {name}{suffix}")).collect();
     format!(
         "{PROLOGUE}; for d in {directories}; do [ -n \"$d\" ] && [ -d \"$d\" ] || continue; \
          for n in {}; do f=\"$d/$n\"; [ -f \"$f\" ] && [ -O \"$f\" ] || continue; rm -f \"$f\"; \
@@ -204,14 +212,14 @@ mod tests {
 
     #[test]
     fn every_script_survives_the_quotes_of_every_login_shell() {
-        let remote = Remote { marker: "ab12", directory: Some("/opt/redoline") };
+        let remote = Remote { marker: "ab12", directory: Some("/opt/redoline"), suffix: "" };
         let executables = controller();
         let executable = executables.iter().next().unwrap();
-        let copy = Upload { marker: "ab12", directory: "/tmp", executable };
+        let copy = Upload { marker: "ab12", directory: "/tmp", executable, suffix: "" };
         for script in [
             start(&remote, &executables, &AgentOptions::default()),
             upload(&copy),
-            remove("/tmp", executable),
+            remove("/tmp", executable, ""),
             sweep(&remote, 0),
             clear(&remote, &executables),
             sweep(&remote, 60),
@@ -222,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_controller_is_told_to_be_the_agent() {
-        let remote = Remote { marker: "ab12", directory: None };
+        let remote = Remote { marker: "ab12", directory: None, suffix: "" };
         let options = AgentOptions { nice: 10, ..AgentOptions::default() };
         let script = start(&remote, &controller(), &options);
         let name = controller().iter().next().unwrap().remote_name();

@@ -189,7 +189,7 @@ async fn a_full_disk_is_told_before_and_while_copying() {
 
     let place = Place { path: "/var/tmp".to_owned(), state: PlaceState::Usable, free_bytes: None };
     let executable = large.for_this_machine().unwrap();
-    let copied = upload(&mut connection(&sshd).await, executable, &place).await;
+    let copied = upload(&mut connection(&sshd).await, executable, &place, "").await;
     let reason = copied.unwrap_err();
     assert!(matches!(reason, Reason::DiskFullWhileCopying { .. }), "{reason}");
     assert_eq!(files(&sshd).await, "");

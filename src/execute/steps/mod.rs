@@ -72,9 +72,9 @@ fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Wanted {
     let mut wanted = Wanted { pairs: Vec::new(), failures: Vec::new() };
     for pair in pairs {
         let context = run.results.context(*pair, run.plan.pair(*pair), step.direction);
-        match when.evaluate(&context) {
-            Ok(value) if value.is_true() => wanted.pairs.push(*pair),
-            Ok(_) => (),
+        match when.holds(&context) {
+            Ok(true) => wanted.pairs.push(*pair),
+            Ok(false) => (),
             Err(error) => wanted.failures.push(measure::no_value("when", error.to_string(), *pair)),
         }
     }

@@ -15,6 +15,9 @@ use crate::plan::step::{BufferSize, ThroughputSpec};
 const HEADERS_IPV4: u32 = 40;
 const HEADERS_IPV6: u32 = 60;
 
+/// The largest value that TCP_MAXSEG takes (`MAX_TCP_WINDOW`, include/net/tcp.h).
+const MSS_MAX: u32 = 32_767;
+
 /// The request for a pair's sockets; `Err` says why it cannot be known.
 pub fn request(
     run: &Run<'_>,
@@ -68,6 +71,9 @@ fn headers(run: &Run<'_>, pair: PairId) -> u32 {
 
 /// Why an MTU cannot be tested on a pair: a clamp can only lower what interfaces and routes carry.
 pub fn not_testable(run: &Run<'_>, pair: PairId, mtu: u32) -> Option<String> {
+    if mtu.saturating_sub(headers(run, pair)) > MSS_MAX {
+        return Some(format!("not testable here: Linux clamps the MSS to {MSS_MAX} at most"));
+    }
     let nodes = run.plan.pair(pair);
     [(nodes.primary, nodes.standby), (nodes.standby, nodes.primary)].into_iter().find_map(
         |(node, peer)| {
