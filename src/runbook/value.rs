@@ -181,14 +181,24 @@ pub fn window(node: &Node) -> Result<(u16, u16), Faults> {
 
 pub fn address(node: &Node) -> Result<IpAddr, Faults> {
     let scalar = scalar(node, "an IP address")?;
-    scalar.text.trim().parse().map_err(|_| {
+    let address: IpAddr = scalar.text.trim().parse().map_err(|_| {
         one(
             node,
             format!("`{}` is not an IP address", scalar.text),
             "write the address itself: a name may resolve to another one on each node, \
              and then another path is measured",
         )
-    })
+    })?;
+    let address = address.to_canonical();
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || broadcast {
+        return Err(one(
+            node,
+            format!("`{address}` is not the address of one node"),
+            "a data port is opened on one address only; write the node's own redo address",
+        ));
+    }
+    Ok(address)
 }
 
 /// One port, or the first and last of a range.
@@ -410,6 +420,14 @@ mod tests {
         assert_eq!(buffer(&plain("4 MiB")), Ok(Buffer::Size(Bytes(4 << 20))));
         assert_eq!(buffer(&plain("3xBDP")), Ok(Buffer::TimesBdp(3.0)));
         assert!(buffer(&plain("4")).is_err());
+    }
+
+    #[test]
+    fn an_address_is_that_of_one_node() {
+        assert_eq!(address(&plain("::ffff:192.0.2.1")), Ok("192.0.2.1".parse().unwrap()));
+        for text in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "db1"] {
+            assert!(address(&plain(text)).is_err(), "{text}");
+        }
     }
 
     #[test]
