@@ -337,7 +337,7 @@ pub(super) fn declared(ground: &Ground<'_>) -> Option<Draft> {
              circuit on one section, or a device that cannot forward so much."
         ),
         commands: vec![ask(format!("{}{}", finding.sentence, ground.devices()))],
-        expected_effect: format!("The path carries close to {declared}."),
+        expected_effect: format!("The path would carry close to {declared}."),
         how_to_verify: ground.again(),
         how_to_undo: "Nothing is changed.".to_owned(),
         risk: "None: it only asks.".to_owned(),
@@ -353,7 +353,12 @@ pub(super) fn lift_limit(ground: &Ground<'_>) -> Option<Draft> {
     })?;
     let need = ground.required_per_stream().filter(|need| need.0 > limit.0);
     let target = match need {
-        Some(need) => format!(" to more than {}", rate(need)),
+        // A node of several pairs divides its limit among them.
+        Some(need) => {
+            let of_node = ground.case.setup().limits.rate.unwrap_or(limit);
+            let whole = BytesPerSecond(need.0 * (of_node.0 / limit.0).max(1.0));
+            format!(" to more than {}", rate(whole))
+        }
         None => String::new(),
     };
     Some(Draft {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::words::rate;
+use crate::record::measurement::MeasurementId;
 
 /// MAA asks for socket buffers of three times the bandwidth-delay product (Oracle Net: at least
 /// one; both occur in documents, so every text names the factor).
@@ -19,6 +20,8 @@ pub const LINUX_DOUBLING: u64 = 2;
 pub struct BufferNeed {
     pub rate: BytesPerSecond,
     pub source: RateSource,
+    /// That gave the rate, where it was measured.
+    pub measurement: Option<MeasurementId>,
     pub min_rtt: Duration,
 }
 

@@ -158,11 +158,16 @@ impl<'a> Case<'a> {
         there.filter_map(|summary| summary.pair(pair)?.rtt.min).min()
     }
 
-    /// The highest rate of a pair, alone or as its part of a test of several.
-    fn best_part(&self, pair: PairId, direction: Direction) -> Option<BytesPerSecond> {
-        self.counting(direction)
-            .filter_map(|summary| Some(summary.pair(pair)?.steady.as_ref()?.rate))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
+    /// The highest rate of a pair in any test, alone or as its part of a test of several.
+    fn best_part(
+        &self,
+        pair: PairId,
+        direction: Direction,
+    ) -> Option<(MeasurementId, BytesPerSecond)> {
+        let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
+        there
+            .filter_map(|test| Some((test.id, test.pair(pair)?.steady.as_ref()?.rate)))
+            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
     }
 
     /// The largest of `buffer_need` over pairs.
@@ -177,19 +182,24 @@ impl<'a> Case<'a> {
     /// else was measured, the highest of measured rate, need and declared bandwidth counts.
     pub fn buffer_need(&self, pair: PairId, direction: Direction) -> Option<BufferNeed> {
         let min_rtt = self.min_rtt(pair, direction)?;
-        let measured = self.best_part(pair, direction).map(|rate| (rate, RateSource::Measured));
+        let measured = self.best_part(pair, direction).map(|(id, rate)| BufferNeed {
+            rate,
+            source: RateSource::Measured,
+            measurement: Some(id),
+            min_rtt,
+        });
         let several = self
             .counting(direction)
             .any(|summary| summary.request.num_conn > 1 && summary.pair(pair).is_some());
-        let (rate, source) = if several && measured.is_some() {
-            measured?
-        } else {
-            let needed = self.required(pair).map(|rate| (rate, RateSource::Need));
-            let declared = self.setup().declared_bandwidth().map(|r| (r, RateSource::Declared));
-            let known = [declared, needed, measured].into_iter().flatten();
-            known.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?
-        };
-        Some(BufferNeed { rate, source, min_rtt })
+        if several && measured.is_some() {
+            return measured;
+        }
+        let unmeasured = |rate, source| BufferNeed { rate, source, measurement: None, min_rtt };
+        let needed = self.required(pair).map(|rate| unmeasured(rate, RateSource::Need));
+        let declared = self.setup().declared_bandwidth();
+        let declared = declared.map(|rate| unmeasured(rate, RateSource::Declared));
+        let known = [declared, needed, measured].into_iter().flatten();
+        known.max_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
     }
 
     /// What a stream of a pair needs, with headroom: its thread's rate, else what all need.

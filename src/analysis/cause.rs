@@ -42,10 +42,15 @@ fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     let Some(limit) = held.first().and_then(|(summary, _)| summary.request.rate_limit) else {
         return Vec::new();
     };
+    let of_node = case.setup().limits.rate.unwrap_or(limit);
+    let share = match limit.0 < of_node.0 {
+        true => format!(" ({} for each of its pairs)", rate(limit)),
+        false => String::new(),
+    };
     let sentence = format!(
-        "The runbook's own limit of {} per node held the rate from {direction}: the path may carry \
-         more.",
-        rate(limit)
+        "The runbook's own limit of {} per node{share} held the rate from {direction}: the path \
+         may carry more.",
+        rate(of_node)
     );
     let mut finding =
         Finding::new(FindingId::LimitedByRunbook, Severity::Info, Confidence::Measured, sentence)
@@ -154,6 +159,10 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
                     .evidence(flow.single.id, SINGLE)
                     .evidence(flow.single.id, &["limited.busy_ms"])
                     .evidence(flow.single.id, &field);
+            }
+            // Last, since the first one is the test to repeat.
+            if let Some(id) = need.and_then(|need| need.measurement) {
+                finding = finding.evidence(id, &["steady.bytes_per_second"]);
             }
             Some(finding)
         })

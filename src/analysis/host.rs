@@ -52,10 +52,8 @@ fn maximum_below_need(case: &Case<'_>) -> Option<Finding> {
     if low.iter().all(|one| one.direction == lowest.direction) {
         finding = finding.direction(lowest.direction);
     }
-    for direction in DIRECTIONS {
-        if let Some((id, _)) = case.best(direction) {
-            finding = finding.evidence(id, &["steady.bytes_per_second", "rtt_us.min"]);
-        }
+    for id in low.iter().filter_map(|one| one.need.measurement) {
+        finding = finding.evidence(id, &["steady.bytes_per_second", "rtt_us.min"]);
     }
     Some(finding)
 }

@@ -140,7 +140,7 @@ fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding>
         Some(Measured {
             id: summary.id,
             steady: summary.steady.as_ref()?,
-            limit: limit_of_all(case, direction, summary),
+            limit: limit_of_all(summary),
             held: held_by_runbook(summary),
             complete: summary.complete(),
         })
@@ -148,16 +148,10 @@ fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding>
     Some(judge(&subject, together.as_ref(), "all nodes at once were not measured"))
 }
 
-fn limit_of_all(
-    case: &Case<'_>,
-    direction: Direction,
-    summary: &Summary,
-) -> Option<BytesPerSecond> {
-    let mut senders: Vec<NodeId> =
-        case.pairs().map(|pair| case.setup().ends(pair, direction).0).collect();
-    senders.sort_unstable();
-    senders.dedup();
-    summary.request.rate_limit.map(|limit| BytesPerSecond(limit.0 * senders.len() as f64))
+/// Each pair has its own share of what the runbook lets a node send.
+fn limit_of_all(summary: &Summary) -> Option<BytesPerSecond> {
+    let limit = summary.request.rate_limit?;
+    Some(BytesPerSecond(limit.0 * summary.pairs.len() as f64))
 }
 
 /// mean − half-width ≥ need is met, mean + half-width < need is not, anything else cannot be told.

@@ -72,13 +72,15 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
             }
         })
         .collect();
-    let best = best(&points).cloned();
+    let real: Vec<Point> =
+        points.iter().filter(|point| !from_a_cache(point, storage)).cloned().collect();
+    let best = best(&real).cloned();
     let share = match series.variable {
         Variable::NumConn => Some(1.0 - series.tolerance.unwrap_or(TOLERANCE)),
         Variable::Slots | Variable::Sessions => Some(KNEE_SHARE),
         Variable::SocketBuffer | Variable::Mtu => None,
     };
-    let recommended = share.and_then(|share| smallest(&points, share)).cloned();
+    let recommended = share.and_then(|share| smallest(&real, share)).cloned();
     let pattern = series
         .points
         .iter()
@@ -99,6 +101,11 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
         tolerance: series.tolerance,
         stopped_because: series.stopped_because,
     }
+}
+
+/// What did not come from the disks is shown, but recommends nothing.
+fn from_a_cache(point: &Point, storage: &[StorageSummary]) -> bool {
+    storage.iter().any(|read| Some(read.id) == point.measurement && read.suspect())
 }
 
 /// A level at which a pair failed has no rate.

@@ -6,7 +6,7 @@ use redoline_proto::units::BytesPerSecond;
 use super::case::Case;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::{KNEE_SHARE, Point, SeriesResult};
-use super::storage::StorageSummary;
+use super::storage::{FROM_DEVICE, StorageSummary};
 use super::words::{bytes_rate, percent};
 use crate::plan::node::{NodeId, Role};
 use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
@@ -14,10 +14,6 @@ use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
 /// Single block reads: "satisfactory under 10 ms" (Oracle Database 23ai, 2 Day + Performance
 /// Tuning Guide).
 const SATISFACTORY_US: f64 = 10_000.0;
-/// Below this share of its bytes a test did not come from the device.
-const FROM_DEVICE: f64 = 0.9;
-/// Arrays answer blocks of zeros without a disk.
-const ZEROS: f64 = 0.1;
 /// The standby's storage gives less than this share of the primary's.
 const SLOWER: f64 = 0.9;
 /// The standby's single block reads take this many times the primary's.
@@ -76,7 +72,7 @@ fn slots_knee(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
         .value(knee.slots, Unit::Requests)
         .detail(Detail::Slots { knee: knee.slots as u32, highest_tried: most.slots as u32 })
         .also(
-            format!("rising: {rising}"),
+            format!("{} {rising}", knee.slots),
             format!("{} ({} with {})", case.name(node), bytes_rate(knee.rate), knee.slots),
         );
     for one in &measured {
@@ -105,14 +101,8 @@ impl Slots {
 /// `None` for reads that did not come from the disks.
 fn slots(case: &Case<'_>, point: &Point) -> Option<Slots> {
     let id = point.measurement?;
-    case.storage.iter().find(|read| read.id == id && !suspect(read))?;
+    case.storage.iter().find(|read| read.id == id && !read.suspect())?;
     Some(Slots { slots: point.value?, rate: point.rate?, half_width: point.half_width, id })
-}
-
-/// Bytes of a test came from a cache, or blocks were empty.
-fn suspect(read: &StorageSummary) -> bool {
-    read.device_read_ratio.is_some_and(|ratio| ratio < FROM_DEVICE)
-        || read.zero_block_share.is_some_and(|share| share > ZEROS)
 }
 
 fn nodes(case: &Case<'_>) -> impl Iterator<Item = NodeId> {
@@ -123,7 +113,7 @@ fn not_from_disk(case: &Case<'_>) -> Vec<Finding> {
     nodes(case)
         .filter_map(|node| {
             let reads: Vec<&StorageSummary> =
-                case.storage.iter().filter(|read| read.node == node && suspect(read)).collect();
+                case.storage.iter().filter(|read| read.node == node && read.suspect()).collect();
             let worst = reads.iter().min_by(|a, b| {
                 let ratio = |read: &StorageSummary| read.device_read_ratio.unwrap_or(1.0);
                 ratio(a).total_cmp(&ratio(b))
@@ -169,7 +159,7 @@ fn single_block<'a>(case: &Case<'a>, node: NodeId) -> Option<&'a StorageSummary>
     case.storage
         .iter()
         .filter(|read| read.node == node && read.pattern == StoragePattern::SingleBlock)
-        .filter(|read| !suspect(read) && read.latency.count > 0)
+        .filter(|read| !read.suspect() && read.latency.count > 0)
         .min_by_key(|read| read.outstanding)
 }
 
@@ -178,7 +168,7 @@ fn direct_path<'a>(case: &Case<'a>, node: NodeId) -> Option<(&'a StorageSummary,
     case.storage
         .iter()
         .filter(|read| read.node == node && read.pattern == StoragePattern::DirectPath)
-        .filter(|read| !suspect(read))
+        .filter(|read| !read.suspect())
         .filter_map(|read| Some((read, read.rate?)))
         .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
 }

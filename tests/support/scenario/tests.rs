@@ -372,3 +372,13 @@ fn rows_and_findings_rest_on_the_same_measurement() {
     let streams = crate::report::summary::single_streams(&report);
     assert_eq!(streams[0].measurement.as_deref(), Some("m1"));
 }
+
+#[test]
+fn what_came_from_a_cache_recommends_no_number_of_requests() {
+    let report = build(&Scenario::named("from-cache").record());
+    for series in &report.series {
+        let standby = series.node.as_deref() == Some("ash1");
+        assert_eq!(series.recommended.is_none(), standby, "{}", series.id);
+        assert!(series.points.iter().all(|point| point.bytes_per_second.is_some()));
+    }
+}
