@@ -4,7 +4,7 @@ use redoline_proto::facts::TcpSettings;
 use redoline_proto::units::Bytes;
 
 use super::{Command, CommandKind, Draft, Ground};
-use crate::analysis::bdp::BufferNeed;
+use crate::analysis::bdp::{BufferNeed, RateSource};
 use crate::analysis::finding::{Detail, Finding, FindingId, Setting};
 use crate::analysis::words::rate;
 
@@ -30,11 +30,16 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
         _ => None,
     });
     let effect = match held {
-        Some(stream) => format!(
+        Some(stream) if need.source == RateSource::Measured => format!(
             "A single stream can rise from {} to what the path carries ({}), unless something else \
              holds it then.",
             rate(stream),
             rate(need.rate)
+        ),
+        Some(stream) => format!(
+            "A single stream can rise from {}, unless something else holds it then: {}.",
+            rate(stream),
+            need.reach()
         ),
         None => format!("Buffers can grow to what {} over this round trip take.", rate(need.rate)),
     };

@@ -131,16 +131,18 @@ fn beyond(
     link: &Finding,
 ) -> Option<(Direction, BytesPerSecond, BytesPerSecond)> {
     let (direction, Detail::Limit(carried)) = (link.direction?, &link.detail) else { return None };
-    let here = ground.analysis.findings.iter().filter(|one| one.direction == Some(direction));
-    let targets = here.filter_map(|finding| match (&finding.detail, finding.id) {
-        (Detail::Need(need), FindingId::NeedNotMet) => Some(need.required),
+    let here = || ground.analysis.findings.iter().filter(|one| one.direction == Some(direction));
+    let missed = here()
+        .filter(|finding| finding.id == FindingId::NeedNotMet)
+        .flat_map(|finding| finding.needs.iter().map(|need| need.required));
+    let copies = here().filter_map(|finding| match (&finding.detail, finding.id) {
         (
             Detail::Instantiation { busy_seconds, goal_seconds, .. },
             FindingId::InstantiationTooSlow,
         ) => Some(BytesPerSecond(carried.0 * busy_seconds / goal_seconds)),
         _ => None,
     });
-    let target = targets.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let target = missed.chain(copies).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (target.0 > carried.0).then_some((direction, *carried, target))
 }
 
@@ -219,12 +221,9 @@ pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
     let factor = ground
         .findings
         .iter()
-        .filter_map(|finding| match finding.detail {
-            Detail::Need(need) if held_by_network(finding, need.required) => {
-                Some(need.required.0 / need.measured?.0)
-            }
-            _ => None,
-        })
+        .flat_map(|finding| finding.needs.iter().map(move |need| (finding, need)))
+        .filter(|(finding, need)| held_by_network(finding, need.required))
+        .filter_map(|(_, need)| Some(need.required.0 / need.measured?.0))
         .max_by(f64::total_cmp)?;
     factor.is_finite().then(|| Draft {
         action: format!(
@@ -338,7 +337,7 @@ pub(super) fn declared(ground: &Ground<'_>) -> Option<Draft> {
              circuit on one section, or a device that cannot forward so much."
         ),
         commands: vec![ask(format!("{}{}", finding.sentence, ground.devices()))],
-        expected_effect: format!("The path carries close to {declared}."),
+        expected_effect: format!("The path would carry close to {declared}."),
         how_to_verify: ground.again(),
         how_to_undo: "Nothing is changed.".to_owned(),
         risk: "None: it only asks.".to_owned(),
@@ -354,7 +353,12 @@ pub(super) fn lift_limit(ground: &Ground<'_>) -> Option<Draft> {
     })?;
     let need = ground.required_per_stream().filter(|need| need.0 > limit.0);
     let target = match need {
-        Some(need) => format!(" to more than {}", rate(need)),
+        // A node of several pairs divides its limit among them.
+        Some(need) => {
+            let of_node = ground.case.setup().limits.rate.unwrap_or(limit);
+            let whole = BytesPerSecond(need.0 * (of_node.0 / limit.0).max(1.0));
+            format!(" to more than {}", rate(whole))
+        }
         None => String::new(),
     };
     Some(Draft {
@@ -371,11 +375,18 @@ pub(super) fn lift_limit(ground: &Ground<'_>) -> Option<Draft> {
 }
 
 pub(super) fn measure_again(ground: &Ground<'_>) -> Option<Draft> {
-    Some(Draft {
-        action: "Measure again, longer and while the path is quiet; an open need is judged when \
-                 its interval is narrow enough."
+    let action = match ground.case.limited_to() {
+        Some(limited) => format!(
+            "Measure all pairs of the configuration: this run was {limited}, so what all threads \
+             need together could not be judged."
+        ),
+        None => "Measure again, longer and while the path is quiet; an open need is judged when \
+                 its interval is narrow enough and nothing of it is left out."
             .to_owned(),
-        expected_effect: "An interval that is narrow enough for an answer.".to_owned(),
+    };
+    Some(Draft {
+        action,
+        expected_effect: "An answer for what could not be judged.".to_owned(),
         how_to_verify: ground.again(),
         how_to_undo: "Nothing is changed.".to_owned(),
         risk: "The test takes bandwidth from others on the path while it runs.".to_owned(),

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
+use super::words::rate;
+use crate::record::measurement::MeasurementId;
+
 /// MAA asks for socket buffers of three times the bandwidth-delay product (Oracle Net: at least
 /// one; both occur in documents, so every text names the factor).
 pub const MAA_FACTOR: f64 = 3.0;
@@ -17,6 +20,8 @@ pub const LINUX_DOUBLING: u64 = 2;
 pub struct BufferNeed {
     pub rate: BytesPerSecond,
     pub source: RateSource,
+    /// That gave the rate, where it was measured.
+    pub measurement: Option<MeasurementId>,
     pub min_rtt: Duration,
 }
 
@@ -34,7 +39,7 @@ pub enum RateSource {
 impl std::fmt::Display for RateSource {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::Measured => "the best rate measured in this direction",
+            Self::Measured => "the best measured on one pair in this direction",
             Self::Need => "the rate that the databases need",
             Self::Declared => "the declared bandwidth",
         })
@@ -49,6 +54,16 @@ impl BufferNeed {
     /// 3 × BDP.
     pub fn buffer(self) -> Bytes {
         socket_buffer_need(self.rate, self.min_rtt)
+    }
+
+    /// What a buffer of this size gives; that a path carries a rate is said only of measured ones.
+    pub fn reach(self) -> String {
+        let rate = rate(self.rate);
+        match self.source {
+            RateSource::Measured => format!("the path carries {rate}"),
+            RateSource::Need => format!("a buffer of 3 × BDP would allow {rate}"),
+            RateSource::Declared => format!("the declared bandwidth would allow {rate}"),
+        }
     }
 
     /// What a system maximum is to be set to.

@@ -45,6 +45,18 @@ impl<'a> Case<'a> {
         (0..self.record.setup.pairs.len()).map(PairId)
     }
 
+    /// Pairs of the configuration, those that `--limit` left out too.
+    pub fn pair_count(&self) -> usize {
+        self.record.setup.pairs.len() + self.record.setup.left_out.pair_count
+    }
+
+    /// Why not every pair could be measured: `limited to phx1 and ash1`.
+    pub fn limited_to(&self) -> Option<String> {
+        let left_out = &self.setup().left_out;
+        (left_out.pair_count > 0)
+            .then(|| format!("limited to {}", super::words::list(&left_out.limited_to)))
+    }
+
     pub fn name(&self, node: NodeId) -> &'a str {
         self.record.setup.node_name(node)
     }
@@ -95,12 +107,13 @@ impl<'a> Case<'a> {
     }
 
     /// What one redo transport process would get: the longest test with one connection, the last
-    /// of equal ones; a sweep's point only when there is no other.
+    /// of equal ones. One with settings of its own counts only when there is no other, and a
+    /// sweep's point only when there is not even that.
     pub fn single(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
-        self.alone(pair, direction)
-            .into_iter()
-            .filter(|one| one.num_conn == 1)
-            .max_by_key(|one| (!self.of_sweep(one.summary), one.duration_ms))
+        self.alone(pair, direction).into_iter().filter(|one| one.num_conn == 1).max_by_key(|one| {
+            let sweep = self.of_sweep(one.summary);
+            (!sweep && is_default(one.summary), !sweep, one.duration_ms)
+        })
     }
 
     /// Results with more than one connection, by their number.
@@ -118,9 +131,10 @@ impl<'a> Case<'a> {
             .max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0))
     }
 
-    /// The highest sum of all pairs at a time; incomplete ones only when no other is there.
+    /// The highest sum of all pairs of the configuration at a time; incomplete ones only when no
+    /// other is there.
     pub fn together(&self, direction: Direction) -> Option<&'a Summary> {
-        let all = self.setup().pairs.len();
+        let all = self.pair_count();
         self.counting(direction)
             .filter(|summary| summary.pairs.len() == all && (all == 1 || summary.together()))
             .filter(|summary| summary.steady.is_some())
@@ -130,51 +144,70 @@ impl<'a> Case<'a> {
             })
     }
 
-    /// The highest rate of a direction, with the measurement that gave it.
+    /// The highest rate of a direction, with the measurement that gave it; of tests in which every
+    /// pair gave its part.
     pub fn best(&self, direction: Direction) -> Option<(MeasurementId, &'a Steady)> {
         self.counting(direction)
+            .filter(|summary| summary.complete())
             .filter_map(|summary| Some((summary.id, summary.steady.as_ref()?)))
             .max_by(|a, b| a.1.rate.0.total_cmp(&b.1.rate.0))
     }
 
-    pub fn min_rtt(&self, direction: Direction) -> Option<Duration> {
+    fn min_rtt(&self, pair: PairId, direction: Direction) -> Option<Duration> {
         let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
-        there.filter_map(Summary::min_rtt).min()
+        there.filter_map(|summary| summary.pair(pair)?.rtt.min).min()
     }
 
-    /// Three times the bandwidth-delay product of a direction, by the best rate that is known.
+    /// The highest rate of a pair in any test, alone or as its part of a test of several.
+    fn best_part(
+        &self,
+        pair: PairId,
+        direction: Direction,
+    ) -> Option<(MeasurementId, BytesPerSecond)> {
+        let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
+        there
+            .filter_map(|test| Some((test.id, test.pair(pair)?.steady.as_ref()?.rate)))
+            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+    }
+
+    /// The largest of `buffer_need` over pairs.
+    pub fn largest_buffer_need(&self, direction: Direction) -> Option<BufferNeed> {
+        let needs = self.pairs().filter_map(|pair| self.buffer_need(pair, direction));
+        needs.max_by_key(|need| need.buffer())
+    }
+
+    /// Three times the bandwidth-delay product of a pair, by the best rate that is known of it.
     ///
     /// A single stream that something holds does not tell what the path carries: where nothing
     /// else was measured, the highest of measured rate, need and declared bandwidth counts.
-    pub fn buffer_need(&self, direction: Direction) -> Option<BufferNeed> {
-        let min_rtt = self.min_rtt(direction)?;
-        let measured = self.best(direction).map(|(_, best)| (best.rate, RateSource::Measured));
+    pub fn buffer_need(&self, pair: PairId, direction: Direction) -> Option<BufferNeed> {
+        let min_rtt = self.min_rtt(pair, direction)?;
+        let measured = self.best_part(pair, direction).map(|(id, rate)| BufferNeed {
+            rate,
+            source: RateSource::Measured,
+            measurement: Some(id),
+            min_rtt,
+        });
         let several = self
             .counting(direction)
-            .any(|summary| summary.request.num_conn > 1 || summary.pairs.len() > 1);
-        let (rate, source) = if several && measured.is_some() {
-            measured?
-        } else {
-            let needed = self.required().map(|rate| (rate, RateSource::Need));
-            let declared = self.setup().declared_bandwidth().map(|r| (r, RateSource::Declared));
-            let known = [declared, needed, measured].into_iter().flatten();
-            known.max_by(|a, b| a.0.0.total_cmp(&b.0.0))?
-        };
-        Some(BufferNeed { rate, source, min_rtt })
+            .any(|summary| summary.request.num_conn > 1 && summary.pair(pair).is_some());
+        if several && measured.is_some() {
+            return measured;
+        }
+        let unmeasured = |rate, source| BufferNeed { rate, source, measurement: None, min_rtt };
+        let needed = self.required(pair).map(|rate| unmeasured(rate, RateSource::Need));
+        let declared = self.setup().declared_bandwidth();
+        let declared = declared.map(|rate| unmeasured(rate, RateSource::Declared));
+        let known = [declared, needed, measured].into_iter().flatten();
+        known.max_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
     }
 
-    /// What all threads need, with headroom: the stated total, or else their sum.
-    fn required(&self) -> Option<BytesPerSecond> {
+    /// What a stream of a pair needs, with headroom: its thread's rate, else what all need.
+    fn required(&self, pair: PairId) -> Option<BytesPerSecond> {
         let need = self.setup().need.as_ref()?;
-        let sum: f64 = need.threads.values().map(|rate| rate.0).sum();
-        let all = need.total.or((sum > 0.0).then_some(BytesPerSecond(sum)))?;
-        Some(need.with_headroom(all))
-    }
-
-    /// What all threads need together, with headroom.
-    pub fn required_total(&self) -> Option<BytesPerSecond> {
-        let need = self.setup().need.as_ref()?;
-        need.total.map(|total| need.with_headroom(total))
+        let thread = self.setup().nodes[self.setup().pairs[pair.0].primary.0].thread;
+        let of_thread = thread.and_then(|thread| need.threads.get(&thread).copied());
+        Some(need.with_headroom(of_thread.or(need.total)?))
     }
 
     /// A pair's ladder of connections in a direction.
@@ -238,6 +271,18 @@ fn asks_nothing(summary: &Summary) -> bool {
     socket.socket_buffer_bytes.is_none()
         && socket.mss_bytes.is_none()
         && summary.request.mtu_bytes.is_none()
+}
+
+/// As redo transport opens its connection when nobody asks for anything else.
+fn is_default(summary: &Summary) -> bool {
+    asks_nothing(summary)
+        && summary.request.socket_buffer == "auto"
+        && summary.request.socket.congestion_control.is_none()
+}
+
+/// The runbook's own limit held some pair of a test.
+pub fn held_by_runbook(summary: &Summary) -> bool {
+    summary.pairs.iter().any(|pair| at_limit(summary, pair))
 }
 
 /// The runbook's own limit held this pair: 7 % below it or closer.

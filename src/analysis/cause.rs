@@ -2,6 +2,7 @@
 
 use redoline_proto::units::BytesPerSecond;
 
+use super::bdp::BufferNeed;
 use super::case::{Alone, Case, at_limit};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
@@ -20,8 +21,11 @@ pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     if held_back {
         return findings;
     }
-    findings.extend(window(case, direction, &flows));
-    findings.extend(per_flow(case, direction, &flows));
+    let windows = window(case, direction, &flows);
+    // Where windows hold streams, straight growth alone is no sign of a limit in the network.
+    let least = if windows.is_empty() { Confidence::Possible } else { Confidence::Likely };
+    findings.extend(windows);
+    findings.extend(per_flow(case, direction, &flows, least));
     findings.extend(loss(case, direction, &flows));
     findings.extend(link(case, direction, &flows));
     findings
@@ -38,10 +42,15 @@ fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     let Some(limit) = held.first().and_then(|(summary, _)| summary.request.rate_limit) else {
         return Vec::new();
     };
+    let of_node = case.setup().limits.rate.unwrap_or(limit);
+    let share = match limit.0 < of_node.0 {
+        true => format!(" ({} for each of its pairs)", rate(limit)),
+        false => String::new(),
+    };
     let sentence = format!(
-        "The runbook's own limit of {} per node held the rate from {direction}: the path may carry \
-         more.",
-        rate(limit)
+        "The runbook's own limit of {} per node{share} held the rate from {direction}: the path \
+         may carry more.",
+        rate(of_node)
     );
     let mut finding =
         Finding::new(FindingId::LimitedByRunbook, Severity::Info, Confidence::Measured, sentence)
@@ -118,7 +127,11 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
         .filter_map(|end| {
             let held: Vec<_> = held.iter().filter(|(_, held)| held.end == end).collect();
             let slowest = held.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0))?;
-            let sentence = window_sentence(case, slowest.0, slowest.1, direction);
+            let need = held
+                .iter()
+                .filter_map(|(flow, _)| case.buffer_need(flow.pair, direction))
+                .max_by_key(|need| need.buffer());
+            let sentence = window_sentence(case, (slowest.0, slowest.1), direction, need);
             let counters = slowest.0.single.pair.limited.busy.is_some();
             let sure = counters && slowest.0.fills_buffer(&slowest.1);
             let confidence = if sure { Confidence::Likely } else { Confidence::Possible };
@@ -129,14 +142,16 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
             let mut finding =
                 Finding::new(FindingId::WindowLimited, Severity::Warning, confidence, sentence)
                     .direction(direction)
-                    .value(slowest.0.rate().0, Unit::BytesPerSecond)
                     .detail(Detail::Window(WindowBound {
                         end,
                         setting: slowest.1.setting,
                         bound: slowest.1.bound,
                         stream: slowest.0.rate(),
-                        need: case.buffer_need(direction),
+                        need,
                     }));
+            if let Some(need) = need {
+                finding = finding.value(need.buffer().0 as f64, Unit::Bytes);
+            }
             for (flow, _) in held {
                 finding = finding
                     .pairs([flow.pair])
@@ -145,12 +160,21 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
                     .evidence(flow.single.id, &["limited.busy_ms"])
                     .evidence(flow.single.id, &field);
             }
+            // Last, since the first one is the test to repeat.
+            if let Some(id) = need.and_then(|need| need.measurement) {
+                finding = finding.evidence(id, &["steady.bytes_per_second"]);
+            }
             Some(finding)
         })
         .collect()
 }
 
-fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Direction) -> String {
+fn window_sentence(
+    case: &Case<'_>,
+    (flow, held): (&Flow<'_>, Held),
+    direction: Direction,
+    need: Option<BufferNeed>,
+) -> String {
     let name = case.name(flow.node(held.end));
     let what = match held.end {
         End::Sender => "the send buffer",
@@ -164,7 +188,7 @@ fn window_sentence(case: &Case<'_>, flow: &Flow<'_>, held: Held, direction: Dire
     let under_way = flow.under_way().zip(held.granted).map_or(String::new(), |(bytes, granted)| {
         format!(" Rate × round trip: {bytes} were under way, of {granted} that were granted.")
     });
-    let need = case.buffer_need(direction).map_or(String::new(), |need| {
+    let need = need.map_or(String::new(), |need| {
         format!(
             " A buffer of 3 × BDP would be {} (BDP {} = {} × {}; the rate is {}).",
             need.buffer(),
@@ -207,9 +231,17 @@ fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
     }
 }
 
-fn per_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let fitting: Vec<(&Flow<'_>, Confidence)> =
-        flows.iter().filter_map(|flow| Some((flow, per_flow_fits(flow)?))).collect();
+fn per_flow(
+    case: &Case<'_>,
+    direction: Direction,
+    flows: &[Flow<'_>],
+    least: Confidence,
+) -> Option<Finding> {
+    let fitting: Vec<(&Flow<'_>, Confidence)> = flows
+        .iter()
+        .filter_map(|flow| Some((flow, per_flow_fits(flow)?)))
+        .filter(|(_, confidence)| *confidence >= least)
+        .collect();
     let (slowest, confidence) =
         fitting.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
     let (low, best) = (slowest.low?, slowest.best?);

@@ -106,6 +106,8 @@ pub enum Unit {
     Microseconds,
     /// 0 to 1.
     Share,
+    /// Of two quantities; may be above 1.
+    Ratio,
     Cores,
     Requests,
 }
@@ -118,6 +120,7 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Microseconds => "microseconds",
             Self::Share => "share",
+            Self::Ratio => "ratio",
             Self::Cores => "cores",
             Self::Requests => "requests",
         }
@@ -142,7 +145,20 @@ pub struct Finding {
     pub value: Option<(f64, Unit)>,
     pub evidence: Vec<Evidence>,
     pub sentence: String,
+    /// The needs that it judges; several when findings were merged.
+    pub needs: Vec<NeedJudged>,
+    /// How it is named behind the first of its kind; `None`: never merged.
+    pub also: Option<Also>,
     pub detail: Detail,
+}
+
+/// What is said of a finding that is merged with others of its kind.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Also {
+    /// Only findings of one kind are merged: `the need lies within …`.
+    pub kind: String,
+    /// Whom it is about, and its number: `phx2 to ash2 (57.8 Mbit/s)`.
+    pub text: String,
 }
 
 /// The numbers that advice is made of.
@@ -154,7 +170,6 @@ pub enum Detail {
     PerFlow(PerFlow),
     /// What a node's maximum has to be raised to.
     Buffers(BufferNeed),
-    Need(NeedJudged),
     /// Seconds that copying the database takes, without and with redo made meanwhile.
     Instantiation {
         quiet_seconds: f64,
@@ -223,13 +238,19 @@ pub struct PerFlow {
     pub num_conn: u32,
 }
 
+/// A need in one direction beside what was measured for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NeedJudged {
     /// `None`: all threads together.
     pub thread: Option<u32>,
+    pub direction: Direction,
+    /// Of a thread; `None` when no pair carries it.
+    pub pair: Option<PairId>,
     /// With headroom.
     pub required: BytesPerSecond,
     pub measured: Option<BytesPerSecond>,
+    pub half_width: Option<BytesPerSecond>,
+    pub measurement: Option<MeasurementId>,
 }
 
 impl Finding {
@@ -249,6 +270,8 @@ impl Finding {
             value: None,
             evidence: Vec::new(),
             sentence: sentence.into(),
+            needs: Vec::new(),
+            also: None,
             detail: Detail::None,
         }
     }
@@ -283,6 +306,11 @@ impl Finding {
 
     #[must_use]
     pub fn evidence(mut self, measurement: MeasurementId, fields: &[&'static str]) -> Self {
+        self.add_evidence(measurement, fields);
+        self
+    }
+
+    pub fn add_evidence(&mut self, measurement: MeasurementId, fields: &[&'static str]) {
         match self.evidence.iter_mut().find(|one| one.measurement == measurement) {
             Some(known) => {
                 for field in fields {
@@ -293,6 +321,18 @@ impl Finding {
             }
             None => self.evidence.push(Evidence { measurement, fields: fields.to_vec() }),
         }
+    }
+
+    #[must_use]
+    pub fn need(mut self, need: NeedJudged) -> Self {
+        self.needs.push(need);
+        self
+    }
+
+    /// Lets it be merged with others of its id and `kind`.
+    #[must_use]
+    pub fn also(mut self, kind: impl Into<String>, text: impl Into<String>) -> Self {
+        self.also = Some(Also { kind: kind.into(), text: text.into() });
         self
     }
 

@@ -13,10 +13,7 @@ const SKEW_NS: u64 = 1_000_000_000;
 
 /// About the settings that the network's rate depends on.
 pub fn network_findings(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = DIRECTIONS
-        .into_iter()
-        .filter_map(|direction| maximum_below_need(case, direction))
-        .collect();
+    let mut findings: Vec<Finding> = maximum_below_need(case).into_iter().collect();
     findings.extend(DIRECTIONS.into_iter().filter_map(|direction| bbr_without_fq(case, direction)));
     findings
 }
@@ -28,11 +25,43 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     skewed.chain(left_behind(case)).chain(perhaps_left_behind(case)).collect()
 }
 
-/// What auto-tuning may grow a buffer to is below 3 × BDP.
-fn maximum_below_need(case: &Case<'_>, direction: Direction) -> Option<Finding> {
-    let need = case.buffer_need(direction)?;
-    let mut low: Vec<(NodeId, End, Bytes)> = Vec::new();
+/// A node whose auto-tuned buffers cannot grow to 3 × BDP.
+struct Low {
+    node: NodeId,
+    end: End,
+    most: Bytes,
+    need: BufferNeed,
+    direction: Direction,
+}
+
+/// What auto-tuning may grow a buffer to is below 3 × BDP, in either direction.
+fn maximum_below_need(case: &Case<'_>) -> Option<Finding> {
+    let low: Vec<Low> =
+        DIRECTIONS.into_iter().flat_map(|direction| too_low(case, direction)).collect();
+    let lowest = low.iter().min_by_key(|one| one.most)?;
+    let need = low.iter().map(|one| one.need).max_by_key(|need| need.buffer())?;
+    let mut finding = Finding::new(
+        FindingId::BufferMaximumBelowNeed,
+        Severity::Warning,
+        Confidence::Measured,
+        below_need_sentence(case, lowest),
+    )
+    .nodes(low.iter().map(|one| one.node))
+    .value(lowest.most.0 as f64, Unit::Bytes)
+    .detail(Detail::Buffers(need));
+    if low.iter().all(|one| one.direction == lowest.direction) {
+        finding = finding.direction(lowest.direction);
+    }
+    for id in low.iter().filter_map(|one| one.need.measurement) {
+        finding = finding.evidence(id, &["steady.bytes_per_second", "rtt_us.min"]);
+    }
+    Some(finding)
+}
+
+fn too_low(case: &Case<'_>, direction: Direction) -> Vec<Low> {
+    let mut low = Vec::new();
     for pair in case.pairs() {
+        let Some(need) = case.buffer_need(pair, direction) else { continue };
         let (sender, receiver) = case.setup().ends(pair, direction);
         for (node, end) in [(sender, End::Sender), (receiver, End::Receiver)] {
             let tcp = case.facts(node).map(|facts| &facts.tcp);
@@ -41,45 +70,28 @@ fn maximum_below_need(case: &Case<'_>, direction: Direction) -> Option<Finding> 
                 End::Receiver => tcp.and_then(|tcp| tcp.rmem_max_bytes),
             };
             if let Some(most) = most.map(Bytes).filter(|most| *most < need.buffer()) {
-                low.push((node, end, most));
+                low.push(Low { node, end, most, need, direction });
             }
         }
     }
-    let lowest = low.iter().min_by_key(|(_, _, most)| *most)?;
-    let mut finding = Finding::new(
-        FindingId::BufferMaximumBelowNeed,
-        Severity::Warning,
-        Confidence::Measured,
-        below_need_sentence(case, direction, need, *lowest),
-    )
-    .direction(direction)
-    .nodes(low.iter().map(|(node, _, _)| *node))
-    .value(lowest.2.0 as f64, Unit::Bytes)
-    .detail(Detail::Buffers(need));
-    if let Some((id, _)) = case.best(direction) {
-        finding = finding.evidence(id, &["steady.bytes_per_second", "rtt_us.min"]);
-    }
-    Some(finding)
+    low
 }
 
-fn below_need_sentence(
-    case: &Case<'_>,
-    direction: Direction,
-    need: BufferNeed,
-    (node, end, most): (NodeId, End, Bytes),
-) -> String {
-    let setting = match end {
+fn below_need_sentence(case: &Case<'_>, low: &Low) -> String {
+    let setting = match low.end {
         End::Sender => "net.ipv4.tcp_wmem",
         End::Receiver => "net.ipv4.tcp_rmem",
     };
     format!(
-        "The maximum of {setting} on {} is {most}; a stream from {direction} needs {} (3 × BDP: {} \
-         × {}; the rate is {}).",
-        case.name(node),
-        need.buffer(),
-        rate(need.rate),
-        milliseconds(need.min_rtt),
-        need.source,
+        "The maximum of {setting} on {} is {}; a stream from {} needs {} (3 × BDP: {} × {}; the \
+         rate is {}).",
+        case.name(low.node),
+        low.most,
+        low.direction,
+        low.need.buffer(),
+        rate(low.need.rate),
+        milliseconds(low.need.min_rtt),
+        low.need.source,
     )
 }
 

@@ -15,10 +15,13 @@ pub mod flow;
 pub mod cause;
 pub mod network;
 pub mod need;
+pub mod instantiation;
 pub mod storage_rules;
 pub mod host;
 pub mod verdict;
 pub mod words;
+pub mod mtu;
+pub mod merge;
 
 use crate::record::run::RunRecord;
 use case::{Case, DIRECTIONS};
@@ -29,7 +32,7 @@ use throughput::Summary;
 use verdict::Verdict;
 
 /// Grows with every change of a rule, so that a report tells by which rules it was made.
-pub const ANALYSIS_VERSION: u32 = 1;
+pub const ANALYSIS_VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
@@ -42,7 +45,10 @@ pub struct Analysis {
 }
 
 pub fn analyse(record: &RunRecord) -> Analysis {
-    let throughputs: Vec<Summary> = record.throughputs().map(throughput::summarise).collect();
+    let throughputs: Vec<Summary> = record
+        .throughputs()
+        .map(|test| mtu::checked(&record.setup, throughput::summarise(test)))
+        .collect();
     let storage: Vec<StorageSummary> = record.storage_reads().map(storage::summarise).collect();
     let series = series::results(&record.series, &throughputs, &storage);
     let case = Case { record, throughputs: &throughputs, storage: &storage, series: &series };
@@ -57,5 +63,6 @@ pub fn analyse(record: &RunRecord) -> Analysis {
     findings.extend(host::findings(&case));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = verdict::verdict(&case, &findings);
+    let findings = merge::merged(findings);
     Analysis { findings, verdict, throughputs, storage, series }
 }

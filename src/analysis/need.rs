@@ -2,15 +2,14 @@
 
 use redoline_proto::units::BytesPerSecond;
 
-use super::case::{Case, DIRECTIONS, at_limit};
-use super::finding::{Confidence, Detail, Finding, FindingId, NeedJudged, Severity, Unit};
+use super::case::{Case, DIRECTIONS, held_by_runbook};
+use super::finding::{Confidence, Finding, FindingId, NeedJudged, Severity, Unit};
 use super::steady::Steady;
-use super::words::{long_time, percent, rate, steady};
+use super::throughput::Summary;
+use super::words::{percent, rate, steady};
+use crate::plan::need::Need;
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::measurement::MeasurementId;
-
-/// Redo made while a database is copied lengthens the copy by up to this share (MAA).
-const MEANWHILE: f64 = 0.5;
 
 pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     let Some(need) = case.setup().need.as_ref().filter(|_| !case.loopback()) else {
@@ -18,14 +17,15 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for direction in DIRECTIONS.into_iter().filter(|direction| is_planned(case, *direction)) {
-        for (thread, peak) in &need.threads {
+        let left_out = &case.setup().left_out.threads;
+        for (thread, peak) in need.threads.iter().filter(|(thread, _)| !left_out.contains(thread)) {
             findings.extend(of_thread(case, direction, *thread, need.with_headroom(*peak)));
         }
-        if let Some(total) = case.required_total() {
-            findings.push(of_all(case, direction, total));
-        }
+        findings.extend(of_all(case, direction, need));
     }
-    findings.extend(instantiation(case));
+    // The closest first: it is the one whose sentence stays when findings are merged.
+    findings.sort_by(|a, b| spare(a).total_cmp(&spare(b)));
+    findings.extend(super::instantiation::finding(case, need));
     findings
 }
 
@@ -41,6 +41,12 @@ fn unknown(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// Measured over needed; without a measurement nothing is known to be spare.
+fn spare(finding: &Finding) -> f64 {
+    let parts = finding.needs.iter().filter_map(|need| Some(need.measured?.0 / need.required.0));
+    parts.fold(f64::INFINITY, f64::min)
+}
+
 /// A step of the runbook measures throughput in this direction.
 pub fn is_planned(case: &Case<'_>, direction: Direction) -> bool {
     case.setup().steps.iter().any(|step| {
@@ -48,6 +54,34 @@ pub fn is_planned(case: &Case<'_>, direction: Direction) -> bool {
             && !step.excluded
             && matches!(step.action.as_str(), "throughput" | "sweep")
     })
+}
+
+/// A need and who has it, as sentences name them.
+struct Subject {
+    name: String,
+    need: NeedJudged,
+}
+
+/// What was measured for a need.
+struct Measured<'a> {
+    id: MeasurementId,
+    steady: &'a Steady,
+    /// What the runbook lets the senders send, all together.
+    limit: Option<BytesPerSecond>,
+    /// It was the runbook's own limit that held the rate.
+    held: bool,
+    /// Every pair gave its part.
+    complete: bool,
+}
+
+fn unjudged(
+    thread: Option<u32>,
+    direction: Direction,
+    pair: Option<PairId>,
+    required: BytesPerSecond,
+) -> NeedJudged {
+    let (measured, half_width, measurement) = (None, None, None);
+    NeedJudged { thread, direction, pair, required, measured, half_width, measurement }
 }
 
 /// A thread's redo is shipped by one stream from its node, on each of the node's pairs.
@@ -61,178 +95,143 @@ fn of_thread(
     let node = setup.nodes.iter().position(|node| node.thread == Some(thread)).map(NodeId);
     let pairs: Vec<PairId> =
         case.pairs().filter(|pair| Some(setup.pairs[pair.0].primary) == node).collect();
-    let judged = NeedJudged { thread: Some(thread), required, measured: None };
     if pairs.is_empty() {
         let why = format!("no pair of the inventory carries redo thread {thread}");
-        return vec![cannot_tell(direction, &format!("Thread {thread}"), judged, &why)];
+        let need = unjudged(Some(thread), direction, None, required);
+        return vec![cannot_tell(&Subject { name: format!("Thread {thread}"), need }, None, &why)];
     }
     pairs
         .into_iter()
         .map(|pair| {
-            let single = case.single(pair, direction);
-            let subject =
-                format!("Thread {thread} on one stream from {}", case.way(pair, direction));
-            let evidence = single.map(|single| (single.id, single.steady));
-            let limit = single.and_then(|single| single.summary.request.rate_limit);
-            judge(direction, &subject, judged, evidence, limit, true).pairs([pair]).nodes(node)
+            let name = format!("Thread {thread} on one stream from {}", case.way(pair, direction));
+            let need = unjudged(Some(thread), direction, Some(pair), required);
+            let measured = case.single(pair, direction).map(|single| Measured {
+                id: single.id,
+                steady: single.steady,
+                limit: single.summary.request.rate_limit,
+                held: held_by_runbook(single.summary),
+                complete: true,
+            });
+            let nothing = "one stream was not measured";
+            judge(&Subject { name, need }, measured.as_ref(), nothing).pairs([pair]).nodes(node)
         })
         .collect()
 }
 
-fn of_all(case: &Case<'_>, direction: Direction, required: BytesPerSecond) -> Finding {
-    let together = case.together(direction);
-    let judged = NeedJudged { thread: None, required, measured: None };
-    let mut senders: Vec<NodeId> =
-        case.pairs().map(|pair| case.setup().ends(pair, direction).0).collect();
-    senders.sort_unstable();
-    senders.dedup();
-    let senders = senders.len() as f64;
-    let limit = together
-        .and_then(|summary| summary.request.rate_limit)
-        .map(|limit| BytesPerSecond(limit.0 * senders));
-    let evidence = together.and_then(|summary| Some((summary.id, summary.steady.as_ref()?)));
-    let complete = together.is_none_or(super::throughput::Summary::complete);
-    let subject = format!("All threads together from {direction}");
-    judge(direction, &subject, judged, evidence, limit, complete)
+/// All threads at once; without a stated total their sum, where there are several.
+fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding> {
+    let sum = BytesPerSecond(need.threads.values().map(|rate| rate.0).sum());
+    let (total, what) = match need.total {
+        Some(total) => (total, "All threads together"),
+        None if need.threads.len() > 1 => {
+            (sum, "All threads together (no total is stated, so their sum counts)")
+        }
+        None => return None,
+    };
+    let subject = Subject {
+        name: format!("{what} from {direction}"),
+        need: unjudged(None, direction, None, need.with_headroom(total)),
+    };
+    if let Some(limited) = case.limited_to() {
+        let why = format!("{limited}, so not all pairs were measured");
+        return Some(cannot_tell(&subject, None, &why));
+    }
+    let together = case.together(direction).and_then(|summary| {
+        Some(Measured {
+            id: summary.id,
+            steady: summary.steady.as_ref()?,
+            limit: limit_of_all(summary),
+            held: held_by_runbook(summary),
+            complete: summary.complete(),
+        })
+    });
+    Some(judge(&subject, together.as_ref(), "all nodes at once were not measured"))
+}
+
+/// Each pair has its own share of what the runbook lets a node send.
+fn limit_of_all(summary: &Summary) -> Option<BytesPerSecond> {
+    let limit = summary.request.rate_limit?;
+    Some(BytesPerSecond(limit.0 * summary.pairs.len() as f64))
 }
 
 /// mean − half-width ≥ need is met, mean + half-width < need is not, anything else cannot be told.
-fn judge(
-    direction: Direction,
-    subject: &str,
-    judged: NeedJudged,
-    measured: Option<(MeasurementId, &Steady)>,
-    limit: Option<BytesPerSecond>,
-    complete: bool,
-) -> Finding {
-    let required = judged.required;
-    let Some((id, steady)) = measured else {
-        let what =
-            if judged.thread.is_some() { "one stream was" } else { "all nodes at once were" };
-        return cannot_tell(direction, subject, judged, &format!("{what} not measured"));
+fn judge(subject: &Subject, measured: Option<&Measured<'_>>, nothing: &str) -> Finding {
+    let required = subject.need.required;
+    let Some(test) = measured else {
+        return cannot_tell(subject, None, nothing);
     };
-    let judged = NeedJudged { measured: Some(steady.rate), ..judged };
-    let why = match (steady.at_least(), steady.at_most(), limit) {
+    let why = match (test.steady.at_least(), test.steady.at_most(), test.limit) {
         (_, _, Some(limit)) if required.0 > limit.0 => {
             format!("the runbook's limit of {} is below it", rate(limit))
         }
         (None, _, _) | (_, None, _) => "too few samples were taken".to_owned(),
-        (Some(least), _, _) if least.0 >= required.0 => {
-            return met(direction, subject, judged, id, steady);
+        (Some(least), _, _) if least.0 >= required.0 => return met(subject, test),
+        _ if test.held => "the runbook's own limit held the rate".to_owned(),
+        (_, Some(most), _) if most.0 < required.0 && test.complete => {
+            return not_met(subject, test);
         }
-        (_, Some(most), _) if most.0 < required.0 && complete => {
-            return not_met(direction, subject, judged, id, steady);
-        }
-        _ if !complete => "not all pairs gave a result".to_owned(),
+        _ if !test.complete => "not all pairs gave a result".to_owned(),
         _ => "the need lies within the measurement's uncertainty".to_owned(),
     };
-    let why = format!("{why} (measured {})", super::words::steady(steady));
-    cannot_tell(direction, subject, judged, &why).evidence(id, RATE)
+    cannot_tell(subject, Some(test), &why)
 }
 
 const RATE: &[&str] = &["steady.bytes_per_second", "steady.half_width_bytes_per_second"];
 
-fn met(
-    direction: Direction,
-    subject: &str,
-    judged: NeedJudged,
-    id: MeasurementId,
-    measured: &Steady,
-) -> Finding {
-    let spare = measured.rate.0 / judged.required.0 - 1.0;
+fn judged(id: FindingId, severity: Severity, subject: &Subject, sentence: String) -> Finding {
+    Finding::new(id, severity, Confidence::Measured, sentence).direction(subject.need.direction)
+}
+
+fn with(finding: Finding, subject: &Subject, test: &Measured<'_>) -> Finding {
+    finding.evidence(test.id, RATE).need(NeedJudged {
+        measured: Some(test.steady.rate),
+        half_width: test.steady.half_width,
+        measurement: Some(test.id),
+        ..subject.need
+    })
+}
+
+fn met(subject: &Subject, test: &Measured<'_>) -> Finding {
+    let (needed, there) = (rate(subject.need.required), steady(test.steady));
+    let spare = test.steady.rate.0 / subject.need.required.0 - 1.0;
     let sentence = format!(
-        "{subject}: {} are needed with headroom, {} are there, {} more.",
-        rate(judged.required),
-        steady(measured),
+        "{}: {needed} are needed with headroom, {there} are there, {} more.",
+        subject.name,
         percent(spare.max(0.0))
     );
-    Finding::new(FindingId::NeedMet, Severity::Ok, Confidence::Measured, sentence)
-        .direction(direction)
-        .value(measured.rate.0, Unit::BytesPerSecond)
-        .evidence(id, RATE)
-        .detail(Detail::Need(judged))
+    let finding = judged(FindingId::NeedMet, Severity::Ok, subject, sentence)
+        .value(test.steady.rate.0, Unit::BytesPerSecond)
+        .also("", format!("{} ({} more)", subject.name, percent(spare.max(0.0))));
+    with(finding, subject, test)
 }
 
-fn not_met(
-    direction: Direction,
-    subject: &str,
-    judged: NeedJudged,
-    id: MeasurementId,
-    measured: &Steady,
-) -> Finding {
-    let short = BytesPerSecond((judged.required.0 - measured.rate.0).max(0.0));
+fn not_met(subject: &Subject, test: &Measured<'_>) -> Finding {
+    let required = subject.need.required;
+    let (needed, there) = (rate(required), steady(test.steady));
+    let short = BytesPerSecond((required.0 - test.steady.rate.0).max(0.0));
     let sentence = format!(
-        "{subject}: {} are needed with headroom, {} are there; {} are missing, {} of the need.",
-        rate(judged.required),
-        steady(measured),
+        "{}: {needed} are needed with headroom, {there} are there; {} are missing, {} of the need.",
+        subject.name,
         rate(short),
-        percent(short.0 / judged.required.0)
+        percent(short.0 / required.0)
     );
-    Finding::new(FindingId::NeedNotMet, Severity::Critical, Confidence::Measured, sentence)
-        .direction(direction)
-        .value(measured.rate.0, Unit::BytesPerSecond)
-        .evidence(id, RATE)
-        .detail(Detail::Need(judged))
+    let finding = judged(FindingId::NeedNotMet, Severity::Critical, subject, sentence)
+        .value(test.steady.rate.0, Unit::BytesPerSecond)
+        .also("", format!("{} ({there}, {needed} needed)", subject.name));
+    with(finding, subject, test)
 }
 
-fn cannot_tell(direction: Direction, subject: &str, judged: NeedJudged, why: &str) -> Finding {
+fn cannot_tell(subject: &Subject, test: Option<&Measured<'_>>, why: &str) -> Finding {
+    let needed = rate(subject.need.required);
+    let seen = test.map_or(String::new(), |test| format!(" (measured {})", steady(test.steady)));
     let sentence = format!(
-        "{subject}: whether the needed {} are there cannot be told: {why}.",
-        rate(judged.required)
+        "{}: whether the needed {needed} are there cannot be told: {why}{seen}.",
+        subject.name
     );
-    Finding::new(FindingId::NeedCannotBeJudged, Severity::Warning, Confidence::Measured, sentence)
-        .direction(direction)
-        .detail(Detail::Need(judged))
-}
-
-/// Size over the aggregate from primary to standby; redo made meanwhile adds up to a half.
-fn instantiation(case: &Case<'_>) -> Option<Finding> {
-    let need = case.setup().need.as_ref()?;
-    let (size, goal) = (need.database_size?, need.instantiate_within?.as_secs_f64());
-    let direction = Direction::PrimaryToStandby;
-    let (id, best) = match case.together(direction) {
-        Some(summary) => (summary.id, summary.steady.as_ref()?),
-        None => case.best(direction)?,
-    };
-    let summary = case.throughputs.iter().find(|summary| summary.id == id)?;
-    let limited = summary.pairs.iter().any(|pair| at_limit(summary, pair));
-    if best.rate.0 <= 0.0 {
-        return None;
+    let finding = judged(FindingId::NeedCannotBeJudged, Severity::Warning, subject, sentence)
+        .also(why, format!("{} ({needed} needed)", subject.name));
+    match test {
+        Some(test) => with(finding, subject, test),
+        None => finding.need(subject.need),
     }
-    let quiet = size.0 as f64 / best.rate.0;
-    let busy = quiet * (1.0 + MEANWHILE);
-    let (finding, severity, confidence, text) = match () {
-        () if busy <= goal => {
-            (FindingId::InstantiationInTime, Severity::Ok, Confidence::Likely, "in time")
-        }
-        () if limited => return None,
-        () if quiet > goal => {
-            (FindingId::InstantiationTooSlow, Severity::Critical, Confidence::Likely, "too slow")
-        }
-        () => (
-            FindingId::InstantiationTooSlow,
-            Severity::Warning,
-            Confidence::Possible,
-            "in time only while little redo is made",
-        ),
-    };
-    let sentence = format!(
-        "Copying {size} at {} takes {}, and up to {} with the redo made meanwhile (+0 to 50 %); {} \
-         are allowed: {text}.",
-        rate(best.rate),
-        long_time(quiet),
-        long_time(busy),
-        long_time(goal)
-    );
-    Some(
-        Finding::new(finding, severity, confidence, sentence)
-            .direction(direction)
-            .value(quiet, Unit::Seconds)
-            .evidence(id, &["steady.bytes_per_second"])
-            .detail(Detail::Instantiation {
-                quiet_seconds: quiet,
-                busy_seconds: busy,
-                goal_seconds: goal,
-            }),
-    )
 }

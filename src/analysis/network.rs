@@ -3,13 +3,14 @@
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
-use super::case::{Alone, Case, DIRECTIONS, at_limit, differ};
+use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::SeriesResult;
 use super::steady::{Steady, TARGET};
-use super::words::{percent, rate, steady};
-use crate::plan::node::{Direction, NodeId};
-use crate::record::measurement::Variable;
+use super::throughput::Summary;
+use super::words::{count, percent, rate, steady};
+use crate::plan::node::{Direction, NodeId, PairId};
+use crate::record::measurement::{MeasurementId, Variable};
 
 /// Directions differ when their rates are further apart than this and than their intervals.
 const ASYMMETRIC: f64 = 0.05;
@@ -35,8 +36,8 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(shared_bottleneck(case, direction));
         findings.extend(below_declared(case, direction));
         findings.extend(unsteady(case, direction));
-        findings.extend(buffer_capped(case, direction));
     }
+    findings.extend(buffer_capped(case));
     findings.extend(case.series.iter().filter_map(|series| jumbo(case, series)));
     findings.extend(case.series.iter().filter_map(|series| fixed_buffer(case, series)));
     findings
@@ -75,9 +76,18 @@ fn asymmetric_finding(case: &Case<'_>, what: &str, there: Alone<'_>, back: Alone
     Finding::new(FindingId::Asymmetric, Severity::Warning, Confidence::Measured, sentence)
         .pairs([pair])
         .nodes([primary, standby])
-        .value(ratio, Unit::Share)
+        .value(ratio, Unit::Ratio)
         .evidence(there.id, RATE)
         .evidence(back.id, RATE)
+        .also(
+            what,
+            format!(
+                "{} {}, back {}",
+                case.way(pair, Direction::PrimaryToStandby),
+                steady(there.steady),
+                steady(back.steady)
+            ),
+        )
 }
 
 const RATE: &[&str] = &["steady.bytes_per_second", "steady.half_width_bytes_per_second"];
@@ -112,29 +122,52 @@ fn uneven_nodes(case: &Case<'_>, direction: Direction) -> Option<Finding> {
 fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     let together = case.together(direction).filter(|together| together.complete())?;
     let alone: Option<Vec<Alone<'_>>> =
-        together.pairs.iter().map(|pair| case.best_alone(pair.pair, direction)).collect();
+        together.pairs.iter().map(|pair| alike_alone(case, together, pair.pair)).collect();
     let alone = alone.filter(|alone| alone.len() > 1)?;
     let sum: f64 = alone.iter().map(|one| one.steady.rate.0).sum();
     let at_once = together.steady.as_ref()?;
-    let limited = together.pairs.iter().any(|pair| at_limit(together, pair));
-    if limited || at_once.at_most()?.0 >= SHARED * sum {
+    if held_by_runbook(together) || at_once.at_most()?.0 >= SHARED * sum {
         return None;
     }
     let sentence = format!(
-        "All nodes at once carry {} from {direction}; one after the other they carry {} in sum: \
-         they share something on the way.",
+        "All nodes at once carry {} from {direction}; one after the other, with the same {} per \
+         pair, they carry {} in sum: they share something on the way.",
         steady(at_once),
+        count(together.request.num_conn, "connection"),
         rate(BytesPerSecond(sum)),
     );
     let mut finding =
         Finding::new(FindingId::SharedBottleneck, Severity::Info, Confidence::Measured, sentence)
             .direction(direction)
             .value(at_once.rate.0, Unit::BytesPerSecond)
+            .also(
+                "",
+                format!(
+                    "from {direction} ({} of {})",
+                    rate(at_once.rate),
+                    rate(BytesPerSecond(sum))
+                ),
+            )
             .evidence(together.id, RATE);
     for one in alone {
         finding = finding.pairs([one.pair.pair]).evidence(one.id, RATE);
     }
     Some(finding)
+}
+
+/// A pair alone with the same connections and sockets as a test of several pairs.
+fn alike_alone<'a>(case: &Case<'a>, together: &Summary, pair: PairId) -> Option<Alone<'a>> {
+    case.alone(pair, together.direction)
+        .into_iter()
+        .filter(|one| one.num_conn == together.request.num_conn)
+        .filter(|one| {
+            let (own, theirs) = (&one.summary.request, &together.request);
+            own.socket == theirs.socket
+                && own.mtu_bytes == theirs.mtu_bytes
+                && own.rate_limit == theirs.rate_limit
+        })
+        .filter(|one| !at_limit(one.summary, one.pair))
+        .max_by_key(|one| one.duration_ms)
 }
 
 fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {
@@ -145,7 +178,7 @@ fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {
         .throughputs
         .iter()
         .filter(|summary| summary.direction == direction)
-        .any(|summary| summary.pairs.iter().any(|pair| at_limit(summary, pair)));
+        .any(held_by_runbook);
     let payload = declared.0 * PAYLOAD_SHARE;
     if limited || !tried || best.at_most()?.0 >= BELOW_DECLARED * payload {
         return None;
@@ -166,6 +199,7 @@ fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {
         )
         .direction(direction)
         .value(best.rate.0, Unit::BytesPerSecond)
+        .also("", format!("from {direction} ({})", rate(best.rate)))
         .evidence(id, RATE)
         .detail(Detail::Limit(declared)),
     )
@@ -206,53 +240,59 @@ fn unsteady(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     Some(finding)
 }
 
-/// Requests for socket buffers that the system cut down.
-fn buffer_capped(case: &Case<'_>, direction: Direction) -> Option<Finding> {
-    let mut nodes: Vec<NodeId> = Vec::new();
-    let mut evidence = Vec::new();
-    let mut worst: Option<(Bytes, Bytes, &str)> = None;
-    for summary in case.throughputs.iter().filter(|summary| summary.direction == direction) {
-        let Some(requested) = summary.request.socket.socket_buffer_bytes.map(Bytes) else {
-            continue;
-        };
-        for pair in &summary.pairs {
-            let (sender, receiver) = case.setup().ends(pair.pair, direction);
-            let ends = [
-                (sender, pair.granted.send_buffer, "net.core.wmem_max"),
-                (receiver, pair.granted.receive_buffer, "net.core.rmem_max"),
-            ];
-            for (node, granted, setting) in ends {
-                let Some(granted) = granted.filter(|granted| bdp::capped(requested, *granted))
-                else {
-                    continue;
-                };
-                nodes.push(node);
-                evidence.push(summary.id);
-                if worst.is_none_or(|(most, _, _)| requested > most) {
-                    worst = Some((requested, granted, setting));
-                }
-            }
-        }
-    }
-    let (requested, granted, setting) = worst?;
+/// Requests for socket buffers that the system cut down, in either direction.
+fn buffer_capped(case: &Case<'_>) -> Option<Finding> {
+    let capped: Vec<Capped> =
+        case.throughputs.iter().flat_map(|test| cut_down(case, test)).collect();
+    let worst = capped.iter().max_by_key(|one| one.requested)?;
     let sentence = format!(
-        "A socket buffer of {requested} was asked for and {} was granted on {}: {setting} caps it \
-         without an error.",
-        bdp::usable(granted),
-        case.names(&nodes.first().copied().into_iter().collect::<Vec<_>>()),
+        "A socket buffer of {} was asked for and {} was granted on {}: {} caps it without an \
+         error.",
+        worst.requested,
+        bdp::usable(worst.granted),
+        case.name(worst.node),
+        worst.setting,
     );
     let mut finding =
         Finding::new(FindingId::BufferCapped, Severity::Warning, Confidence::Measured, sentence)
-            .direction(direction)
-            .nodes(nodes)
-            .value(bdp::usable(granted).0 as f64, Unit::Bytes);
-    for id in evidence {
-        finding = finding.evidence(id, &["requested.socket_buffer_bytes", "granted"]);
+            .value(bdp::usable(worst.granted).0 as f64, Unit::Bytes);
+    for one in &capped {
+        finding = finding
+            .nodes([one.node])
+            .evidence(one.id, &["requested.socket_buffer_bytes", "granted"]);
     }
-    Some(match case.buffer_need(direction) {
+    let needs = DIRECTIONS.into_iter().filter_map(|way| case.largest_buffer_need(way));
+    Some(match needs.max_by_key(|need| need.buffer()) {
         Some(need) => finding.detail(Detail::Buffers(need)),
         None => finding,
     })
+}
+
+/// A request that was not granted in full.
+struct Capped {
+    node: NodeId,
+    id: MeasurementId,
+    requested: Bytes,
+    granted: Bytes,
+    setting: &'static str,
+}
+
+fn cut_down(case: &Case<'_>, test: &Summary) -> Vec<Capped> {
+    let Some(requested) = test.request.socket.socket_buffer_bytes.map(Bytes) else {
+        return Vec::new();
+    };
+    let ends = test.pairs.iter().flat_map(|pair| {
+        let (sender, receiver) = case.setup().ends(pair.pair, test.direction);
+        [
+            (sender, pair.granted.send_buffer, "net.core.wmem_max"),
+            (receiver, pair.granted.receive_buffer, "net.core.rmem_max"),
+        ]
+    });
+    ends.filter_map(|(node, granted, setting)| {
+        let granted = granted.filter(|granted| bdp::capped(requested, *granted))?;
+        Some(Capped { node, id: test.id, requested, granted, setting })
+    })
+    .collect()
 }
 
 /// A fixed socket buffer did better than auto-tuning.
@@ -286,7 +326,16 @@ fn fixed_buffer(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
             .direction(direction)
             .pairs([pair])
             .nodes([sender, receiver])
-            .value(fixed.rate.0 / auto.rate.0 - 1.0, Unit::Share)
+            .value(fixed.rate.0 / auto.rate.0 - 1.0, Unit::Ratio)
+            .also(
+                bytes.to_string(),
+                format!(
+                    "{} ({}, auto-tuned {})",
+                    case.way(pair, direction),
+                    steady(fixed),
+                    steady(auto)
+                ),
+            )
             .evidence(auto_id, RATE)
             .evidence(id, RATE)
             .evidence(id, &["requested.socket_buffer_bytes", "granted"])
@@ -336,7 +385,11 @@ fn jumbo(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
             .direction(direction)
             .pairs([pair])
             .nodes([sender, receiver])
-            .value(gain, Unit::Share)
+            .value(gain, Unit::Ratio)
+            .also(
+                format!("{small} {large}"),
+                format!("{} ({}, {})", case.way(pair, direction), steady(low), steady(high)),
+            )
             .evidence(low_id, &["steady", "mss_bytes"])
             .evidence(high_id, &["steady", "mss_bytes"])
             .detail(Detail::Mtu(large as u32)),

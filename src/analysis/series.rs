@@ -60,23 +60,27 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
                 .measurement
                 .and_then(|id| measured(id, throughputs, storage))
                 .map_or((None, None), |(rate, half)| (Some(rate), half));
+            let summary = throughputs.iter().find(|one| Some(one.id) == point.measurement);
+            let not_testable = summary.and_then(|summary| summary.not_testable.clone());
             Point {
                 value: point.value,
                 label: point.label.clone(),
                 measurement: point.measurement,
                 rate,
                 half_width,
-                remark: point.remark.clone(),
+                remark: not_testable.or_else(|| point.remark.clone()),
             }
         })
         .collect();
-    let best = best(&points).cloned();
+    let real: Vec<Point> =
+        points.iter().filter(|point| !from_a_cache(point, storage)).cloned().collect();
+    let best = best(&real).cloned();
     let share = match series.variable {
         Variable::NumConn => Some(1.0 - series.tolerance.unwrap_or(TOLERANCE)),
         Variable::Slots | Variable::Sessions => Some(KNEE_SHARE),
         Variable::SocketBuffer | Variable::Mtu => None,
     };
-    let recommended = share.and_then(|share| smallest(&points, share)).cloned();
+    let recommended = share.and_then(|share| smallest(&real, share)).cloned();
     let pattern = series
         .points
         .iter()
@@ -99,6 +103,12 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
     }
 }
 
+/// What did not come from the disks is shown, but recommends nothing.
+fn from_a_cache(point: &Point, storage: &[StorageSummary]) -> bool {
+    storage.iter().any(|read| Some(read.id) == point.measurement && read.suspect())
+}
+
+/// A level at which a pair failed has no rate.
 fn measured(
     id: MeasurementId,
     throughputs: &[Summary],
@@ -106,7 +116,7 @@ fn measured(
 ) -> Option<(BytesPerSecond, Option<BytesPerSecond>)> {
     let throughput = throughputs
         .iter()
-        .find(|summary| summary.id == id)
+        .find(|summary| summary.id == id && summary.complete())
         .and_then(|summary| summary.steady.as_ref())
         .map(|steady| (steady.rate, steady.half_width));
     throughput.or_else(|| {
@@ -115,9 +125,14 @@ fn measured(
     })
 }
 
+/// Of equal rates the one with the smallest value, as the ladder that is climbed takes it.
 fn best(points: &[Point]) -> Option<&Point> {
-    let rate = |point: &&Point| point.rate.map_or(0.0, |rate| rate.0);
-    points.iter().filter(|point| point.rate.is_some()).max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    let rate = |point: &Point| point.rate.map_or(0.0, |rate| rate.0);
+    let value = |point: &Point| point.value.unwrap_or(0.0);
+    points
+        .iter()
+        .filter(|point| point.rate.is_some())
+        .max_by(|a, b| rate(a).total_cmp(&rate(b)).then_with(|| value(b).total_cmp(&value(a))))
 }
 
 fn smallest(points: &[Point], share: f64) -> Option<&Point> {

@@ -27,6 +27,19 @@ pub struct StorageSummary {
     pub cpu_cores: Option<f64>,
 }
 
+/// Below this share of its bytes a test did not come from the device.
+pub const FROM_DEVICE: f64 = 0.9;
+/// Arrays answer blocks of zeros without a disk.
+const ZEROS: f64 = 0.1;
+
+impl StorageSummary {
+    /// Bytes of a test came from a cache, or blocks were empty.
+    pub fn suspect(&self) -> bool {
+        self.device_read_ratio.is_some_and(|ratio| ratio < FROM_DEVICE)
+            || self.zero_block_share.is_some_and(|share| share > ZEROS)
+    }
+}
+
 pub fn summarise(read: &StorageRead) -> StorageSummary {
     let result = &read.result;
     let seconds = result.elapsed_ns as f64 / 1e9;

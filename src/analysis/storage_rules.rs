@@ -5,19 +5,15 @@ use redoline_proto::units::BytesPerSecond;
 
 use super::case::Case;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
-use super::series::{KNEE_SHARE, SeriesResult};
-use super::storage::StorageSummary;
+use super::series::{KNEE_SHARE, Point, SeriesResult};
+use super::storage::{FROM_DEVICE, StorageSummary};
 use super::words::{bytes_rate, percent};
 use crate::plan::node::{NodeId, Role};
-use crate::record::measurement::{StoppedBecause, Variable};
+use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
 
 /// Single block reads: "satisfactory under 10 ms" (Oracle Database 23ai, 2 Day + Performance
 /// Tuning Guide).
 const SATISFACTORY_US: f64 = 10_000.0;
-/// Below this share of its bytes a test did not come from the device.
-const FROM_DEVICE: f64 = 0.9;
-/// Arrays answer blocks of zeros without a disk.
-const ZEROS: f64 = 0.1;
 /// The standby's storage gives less than this share of the primary's.
 const SLOWER: f64 = 0.9;
 /// The standby's single block reads take this many times the primary's.
@@ -37,40 +33,76 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The fewest outstanding requests that give most of the best rate, of reads from the disks.
 fn slots_knee(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
     let node = series.node.filter(|_| series.variable == Variable::Slots)?;
-    let measured: Vec<_> = series.points.iter().filter(|point| point.rate.is_some()).collect();
-    let highest = measured.iter().filter_map(|point| point.value).fold(0.0, f64::max);
-    let (knee, best) = (series.recommended.as_ref()?, series.best.as_ref()?);
-    let (knee_value, knee_rate, best_rate) = (knee.value?, knee.rate?, best.rate?);
+    let mut measured: Vec<Slots> =
+        series.points.iter().filter_map(|point| slots(case, point)).collect();
     if measured.len() < 3 || series.stopped_because == StoppedBecause::Failure {
         return None;
     }
-    let rising = knee_value >= highest;
-    let sentence = format!(
-        "Direct path reads on {} reach {} with {knee_value} outstanding requests, {} of the best \
-         ({}){}.",
-        case.name(node),
-        bytes_rate(knee_rate),
-        percent(knee_rate.0 / best_rate.0),
-        bytes_rate(best_rate),
-        if rising { "; that is the highest number tried, so the knee may lie above" } else { "" }
-    );
-    let mut finding =
-        Finding::new(FindingId::IoSlotsKnee, Severity::Info, Confidence::Measured, sentence)
-            .nodes([node])
-            .value(knee_value, Unit::Requests)
-            .detail(Detail::Slots { knee: knee_value as u32, highest_tried: highest as u32 });
-    for id in measured.iter().filter_map(|point| point.measurement) {
-        finding = finding.evidence(id, &["slots", "bytes_per_second"]);
+    measured.sort_by(|a, b| a.slots.total_cmp(&b.slots));
+    let best = measured.iter().max_by(|a, b| a.rate.0.total_cmp(&b.rate.0))?;
+    let knee = measured.iter().find(|one| one.rate.0 >= KNEE_SHARE * best.rate.0)?;
+    let (fewest, most) = (measured.first()?, measured.last()?);
+    // Where the fewest give as much, no knee was seen.
+    if knee.slots <= fewest.slots {
+        return None;
     }
-    Some(finding).filter(|_| knee_rate.0 >= KNEE_SHARE * best_rate.0)
+    let confidence = match fewest.surely_below(knee) {
+        true => Confidence::Measured,
+        false => Confidence::Possible,
+    };
+    let rising = knee.slots >= most.slots;
+    let sentence = format!(
+        "Direct path reads on {} reach {} with {} outstanding requests, {} of the best ({}){}{}.",
+        case.name(node),
+        bytes_rate(knee.rate),
+        knee.slots,
+        percent(knee.rate.0 / best.rate.0),
+        bytes_rate(best.rate),
+        if rising { "; that is the highest number tried, so the knee may lie above" } else { "" },
+        match confidence {
+            Confidence::Possible => "; the intervals do not tell it from the fewest",
+            _ => "",
+        }
+    );
+    let mut finding = Finding::new(FindingId::IoSlotsKnee, Severity::Info, confidence, sentence)
+        .nodes([node])
+        .value(knee.slots, Unit::Requests)
+        .detail(Detail::Slots { knee: knee.slots as u32, highest_tried: most.slots as u32 })
+        .also(
+            format!("{} {rising}", knee.slots),
+            format!("{} ({} with {})", case.name(node), bytes_rate(knee.rate), knee.slots),
+        );
+    for one in &measured {
+        finding = finding.evidence(one.id, &["slots", "bytes_per_second"]);
+    }
+    Some(finding)
 }
 
-/// Bytes of a test came from a cache, or blocks were empty.
-fn suspect(read: &StorageSummary) -> bool {
-    read.device_read_ratio.is_some_and(|ratio| ratio < FROM_DEVICE)
-        || read.zero_block_share.is_some_and(|share| share > ZEROS)
+/// A point of a series of direct path reads.
+struct Slots {
+    slots: f64,
+    rate: BytesPerSecond,
+    half_width: Option<BytesPerSecond>,
+    id: MeasurementId,
+}
+
+impl Slots {
+    /// Beyond both intervals.
+    fn surely_below(&self, other: &Self) -> bool {
+        self.half_width
+            .zip(other.half_width)
+            .is_some_and(|(own, theirs)| self.rate.0 + own.0 < other.rate.0 - theirs.0)
+    }
+}
+
+/// `None` for reads that did not come from the disks.
+fn slots(case: &Case<'_>, point: &Point) -> Option<Slots> {
+    let id = point.measurement?;
+    case.storage.iter().find(|read| read.id == id && !read.suspect())?;
+    Some(Slots { slots: point.value?, rate: point.rate?, half_width: point.half_width, id })
 }
 
 fn nodes(case: &Case<'_>) -> impl Iterator<Item = NodeId> {
@@ -81,7 +113,7 @@ fn not_from_disk(case: &Case<'_>) -> Vec<Finding> {
     nodes(case)
         .filter_map(|node| {
             let reads: Vec<&StorageSummary> =
-                case.storage.iter().filter(|read| read.node == node && suspect(read)).collect();
+                case.storage.iter().filter(|read| read.node == node && read.suspect()).collect();
             let worst = reads.iter().min_by(|a, b| {
                 let ratio = |read: &StorageSummary| read.device_read_ratio.unwrap_or(1.0);
                 ratio(a).total_cmp(&ratio(b))
@@ -100,7 +132,6 @@ fn not_from_disk(case: &Case<'_>) -> Vec<Finding> {
                     case.name(node)
                 ),
             };
-            let value = worst.device_read_ratio.unwrap_or_default();
             let mut finding = Finding::new(
                 FindingId::NotFromDisk,
                 Severity::Warning,
@@ -108,7 +139,13 @@ fn not_from_disk(case: &Case<'_>) -> Vec<Finding> {
                 sentence,
             )
             .nodes([node])
-            .value(value, Unit::Share);
+            .also(
+                format!("by ratio: {}", worst.device_read_ratio.is_some_and(|r| r < FROM_DEVICE)),
+                case.name(node),
+            );
+            if let Some(ratio) = worst.device_read_ratio {
+                finding = finding.value(ratio, Unit::Ratio);
+            }
             for read in reads {
                 finding = finding.evidence(read.id, &["device_read_ratio", "zero_block_share"]);
             }
@@ -122,7 +159,7 @@ fn single_block<'a>(case: &Case<'a>, node: NodeId) -> Option<&'a StorageSummary>
     case.storage
         .iter()
         .filter(|read| read.node == node && read.pattern == StoragePattern::SingleBlock)
-        .filter(|read| !suspect(read) && read.latency.count > 0)
+        .filter(|read| !read.suspect() && read.latency.count > 0)
         .min_by_key(|read| read.outstanding)
 }
 
@@ -131,7 +168,7 @@ fn direct_path<'a>(case: &Case<'a>, node: NodeId) -> Option<(&'a StorageSummary,
     case.storage
         .iter()
         .filter(|read| read.node == node && read.pattern == StoragePattern::DirectPath)
-        .filter(|read| !suspect(read))
+        .filter(|read| !read.suspect())
         .filter_map(|read| Some((read, read.rate?)))
         .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
 }
@@ -157,6 +194,10 @@ fn latency(case: &Case<'_>) -> Vec<Finding> {
             )
             .nodes([read.node])
             .value(read.latency.p50_us, Unit::Microseconds)
+            .also(
+                read.outstanding.to_string(),
+                format!("{} ({:.1} ms)", case.name(read.node), read.latency.p50_us / 1e3),
+            )
             .evidence(read.id, &["latency_us.p50"])
         })
         .collect()

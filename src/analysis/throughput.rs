@@ -29,6 +29,8 @@ pub struct Summary {
     pub whole_run: Option<BytesPerSecond>,
     /// What the receivers got, sample by sample, since the first one began.
     pub samples: Vec<TimedInterval>,
+    /// Why there is no rate although every pair sent: the path did not carry the MTU asked for.
+    pub not_testable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,6 +190,7 @@ pub fn summarise(throughput: &Throughput) -> Summary {
         steady: sum.and_then(|sum| steady(&sum, min_rtt)),
         whole_run: whole_run(&throughput.pairs),
         samples: samples(&throughput.pairs),
+        not_testable: None,
         pairs,
     }
 }

@@ -7,6 +7,7 @@ use super::case::{Case, DIRECTIONS};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, NeedJudged, PerFlow, WindowBound,
 };
+use super::merge::merged;
 use super::need::is_planned;
 use super::words::{list, rate, steady};
 use crate::plan::need::Transport;
@@ -100,10 +101,7 @@ fn without_need(case: &Case<'_>) -> String {
 }
 
 fn judged(finding: &Finding) -> Option<NeedJudged> {
-    match finding.detail {
-        Detail::Need(need) => Some(need),
-        _ => None,
-    }
+    finding.needs.first().copied()
 }
 
 /// The part of the need that is there.
@@ -214,11 +212,11 @@ fn window_remedy(bound: &WindowBound, required: BytesPerSecond) -> Option<String
         End::Sender => "sender",
         End::Receiver => "receiver",
     };
-    let reach = if need.rate.0 >= required.0 {
-        format!("the path carries {}, which would meet it", rate(need.rate))
-    } else {
-        format!("the path carries {}, which is still not enough", rate(need.rate))
+    let enough = match need.rate.0 >= required.0 {
+        true => "which would meet it",
+        false => "which is still not enough",
     };
+    let reach = format!("{}, {enough}", need.reach());
     Some(format!(
         "Raising {} on the {end} to {} frees the stream; {reach}.",
         bound.setting,
@@ -227,7 +225,8 @@ fn window_remedy(bound: &WindowBound, required: BytesPerSecond) -> Option<String
 }
 
 fn cannot_tell(unknown: &[&Finding], met: &[&Finding]) -> Verdict {
-    let sentences: Vec<&str> = unknown.iter().map(|finding| &*finding.sentence).collect();
+    let told = merged(unknown.iter().copied().cloned().collect());
+    let sentences: Vec<&str> = told.iter().map(|finding| &*finding.sentence).collect();
     let rest = if met.is_empty() { "" } else { " What could be judged is met." };
     Verdict {
         answer: Answer::CannotTell,

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::access::{Access, SshAccess};
 use super::node::{
     Configuration, DeclaredNetwork, Node, NodeId, Pair, PairId, PortRange, RedoAddress, Role,
@@ -10,6 +12,17 @@ use super::options::Options;
 use crate::runbook::inventory::{self, ClusterFile, InventoryFile, NodeFile, SshFile};
 use crate::runbook::problem::{Fault, Faults, Problem};
 use crate::runbook::source::Place;
+
+/// What `--limit` keeps away from a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The nodes that are kept, as `--limit` names them; empty without `--limit`.
+    pub limited_to: Vec<String>,
+    /// How many pairs of the configuration lost an end.
+    pub pair_count: usize,
+    /// Redo threads whose node has no pair left.
+    pub threads: Vec<u32>,
+}
 
 /// Both clusters, as far as `--limit` keeps them.
 #[derive(Clone, Debug)]
@@ -23,6 +36,7 @@ pub struct Clusters {
     pub all_pair_names: Vec<String>,
     /// Of all primary nodes.
     pub threads: Vec<u32>,
+    pub left_out: LeftOut,
 }
 
 impl Clusters {
@@ -70,6 +84,7 @@ pub fn resolve(inventory: &InventoryFile, options: &Options) -> Result<Clusters,
         all_node_names: names,
         threads: inventory.primary.nodes.iter().filter_map(|node| node.thread).collect(),
         remarks: remarks(inventory),
+        left_out: LeftOut::default(),
         nodes,
         pairs,
     };
@@ -136,11 +151,18 @@ fn limited(clusters: Clusters, limit: &[String]) -> Clusters {
     let pairs = clusters.pairs.iter().filter_map(|pair| {
         Some(Pair { primary: new_id(pair.primary)?, standby: new_id(pair.standby)? })
     });
-    let pairs = pairs.collect();
-    let nodes = kept.iter().map(|id| clusters.nodes[*id].clone()).collect();
+    let pairs: Vec<Pair> = pairs.collect();
+    let nodes: Vec<Node> = kept.iter().map(|id| clusters.nodes[*id].clone()).collect();
+    let with_pair =
+        |thread: u32| pairs.iter().any(|pair| nodes[pair.primary.0].thread == Some(thread));
+    let left_out = LeftOut {
+        limited_to: limit.to_vec(),
+        pair_count: clusters.pairs.len() - pairs.len(),
+        threads: clusters.threads.iter().copied().filter(|thread| !with_pair(*thread)).collect(),
+    };
     let mut remarks = clusters.remarks;
     remarks.push(format!("limited to {}", limit.join(", ")));
-    Clusters { nodes, pairs, remarks, ..clusters }
+    Clusters { nodes, pairs, remarks, left_out, ..clusters }
 }
 
 /// An IPv4 address cannot reach an IPv6 address.

@@ -23,6 +23,7 @@ pub use options::Options;
 pub use resolve::{from_texts, resolve};
 pub use show::show;
 
+use clusters::LeftOut;
 use need::{Limits, Need};
 use node::{Configuration, Node, NodeId, Pair, PairId};
 use step::Step;
@@ -36,6 +37,7 @@ pub struct Plan {
     pub configuration: Configuration,
     pub nodes: Vec<Node>,
     pub pairs: Vec<Pair>,
+    pub left_out: LeftOut,
     /// Of the plan itself, such as that the shorter side's nodes are used again in turn.
     pub remarks: Vec<String>,
     /// `None`: the runbook states none, so no need is judged.

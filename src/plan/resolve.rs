@@ -167,6 +167,7 @@ fn plan(
         configuration: clusters.configuration,
         nodes: clusters.nodes,
         pairs: clusters.pairs,
+        left_out: clusters.left_out,
         remarks,
         need: parts.need,
         limits: parts.limits,

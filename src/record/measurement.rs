@@ -61,7 +61,7 @@ pub struct TransferRequest {
     pub socket_buffer: String,
     pub mtu_bytes: Option<u32>,
     pub socket: SocketRequest,
-    /// The runbook's limit of each sender.
+    /// What the runbook's limit of each node leaves for one pair.
     pub rate_limit: Option<BytesPerSecond>,
 }
 

@@ -4,3 +4,4 @@ pub mod event;
 pub mod measurement;
 pub mod run;
 pub mod setup;
+mod sound;

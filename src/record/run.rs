@@ -51,26 +51,39 @@ pub struct StepRecord {
 }
 
 /// The events are not those of a run.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the first event is not `run_started`")]
-pub struct NotARun;
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotARun {
+    #[error("the first event is not `run_started`")]
+    NoStart,
+    #[error("the setup of the run is damaged: {0}")]
+    Setup(String),
+}
 
 impl RunRecord {
     /// Folds a whole stream.
     pub fn fold<'a>(moments: impl IntoIterator<Item = &'a Moment>) -> Result<Self, NotARun> {
         let mut moments = moments.into_iter();
-        let mut record = moments.next().and_then(Self::begin).ok_or(NotARun)?;
+        let first = moments.next().ok_or(NotARun::NoStart)?;
+        if let Event::RunStarted { setup, .. } = &first.event
+            && let Some(fault) = setup.fault()
+        {
+            return Err(NotARun::Setup(fault));
+        }
+        let mut record = Self::begin(first).ok_or(NotARun::NoStart)?;
         for moment in moments {
             record.apply(moment);
         }
         Ok(record)
     }
 
-    /// The record after its first event.
+    /// The record after its first event; `None` when that is another one, or its setup is damaged.
     pub fn begin(first: &Moment) -> Option<Self> {
         let Event::RunStarted { run_id, version, commit, setup, .. } = &first.event else {
             return None;
         };
+        if setup.fault().is_some() {
+            return None;
+        }
         Some(Self {
             run_id: run_id.clone(),
             version: version.clone(),
@@ -87,7 +100,12 @@ impl RunRecord {
         })
     }
 
+    /// An event that cannot be one of this run is left out, and a warning says so.
     pub fn apply(&mut self, moment: &Moment) {
+        if let Some(fault) = self.setup.fault_of(&moment.event) {
+            self.warnings.push((None, format!("an event of the run's file is damaged: {fault}")));
+            return;
+        }
         self.ended_unix_ms = moment.unix_ms;
         match &moment.event {
             Event::RunStarted { .. } | Event::TestStarted { .. } | Event::Live { .. } => (),
@@ -146,7 +164,6 @@ impl RunRecord {
         self.nodes.entry(id).or_default()
     }
 
-    /// A step that the setup does not have comes from a damaged file and is ignored.
     fn step_mut(&mut self, step: usize, change: impl FnOnce(&mut StepRecord)) {
         if let Some(step) = self.steps.get_mut(step) {
             change(step);

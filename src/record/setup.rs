@@ -4,6 +4,7 @@ use redoline_proto::units::BytesPerSecond;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::plan::clusters::LeftOut;
 use crate::plan::need::{Limits, Need};
 use crate::plan::node::{DeclaredNetwork, Direction, NodeId, PairId, Role};
 use crate::plan::step::{Action, Step};
@@ -21,6 +22,9 @@ pub struct Setup {
     pub network: DeclaredNetwork,
     pub nodes: Vec<NodeSetup>,
     pub pairs: Vec<PairSetup>,
+    /// Records of runs without `--limit` need not have it.
+    #[serde(default)]
+    pub left_out: LeftOut,
     pub need: Option<Need>,
     pub limits: Limits,
     pub steps: Vec<StepSetup>,
@@ -78,6 +82,7 @@ impl Setup {
                 .iter()
                 .map(|pair| PairSetup { primary: pair.primary, standby: pair.standby })
                 .collect(),
+            left_out: plan.left_out.clone(),
             need: plan.need.clone(),
             limits: plan.limits.clone(),
             steps,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{measurements, model, outcome, topology};
 use crate::advice::{self, Recommendation};
-use crate::analysis::finding::{Finding, FindingId, Severity};
+use crate::analysis::finding::{Finding, FindingId, NeedJudged, Severity};
 use crate::analysis::series::{Point, SeriesResult};
 use crate::analysis::verdict::{Answer, Verdict};
 use crate::analysis::{ANALYSIS_VERSION, Analysis, analyse};
@@ -63,7 +63,7 @@ fn run(record: &RunRecord, analysis: &Analysis) -> model::Run {
         .to_owned(),
         exit_code: Exit::most_severe(&exits).code(),
         exit_codes: exits.iter().map(|exit| exit.code()).collect(),
-        missing: outcome::missing(record),
+        missing: outcome::missing(record, analysis),
         remarks: outcome::remarks(record),
     }
 }
@@ -233,6 +233,7 @@ fn finding(setup: &Setup, finding: &Finding) -> model::Finding {
             Severity::Critical => model::Severity::Critical,
         },
         direction: finding.direction,
+        pairs: finding.pairs.iter().map(|pair| setup.pair_name(*pair)).collect(),
         nodes: names(setup, &finding.nodes),
         value: finding.value.map(|(value, _)| significant(value)),
         unit: finding.value.map(|(_, unit)| unit.as_str().to_owned()),
@@ -245,7 +246,20 @@ fn finding(setup: &Setup, finding: &Finding) -> model::Finding {
                 fields: evidence.fields.iter().map(|field| (*field).to_owned()).collect(),
             })
             .collect(),
+        needs: finding.needs.iter().map(|need| judged_need(setup, need)).collect(),
         sentence: finding.sentence.clone(),
+    }
+}
+
+fn judged_need(setup: &Setup, need: &NeedJudged) -> model::JudgedNeed {
+    model::JudgedNeed {
+        thread: need.thread,
+        direction: need.direction,
+        pair: need.pair.map(|pair| setup.pair_name(pair)),
+        required_bytes_per_second: rate(need.required),
+        measured_bytes_per_second: need.measured.map(rate),
+        half_width_bytes_per_second: need.half_width.map(rate),
+        measurement: need.measurement.map(|id| id.to_string()),
     }
 }
 

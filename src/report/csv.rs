@@ -86,7 +86,7 @@ fn read_fields(report: &Report, read: &StorageRead) -> [String; 19] {
         known(read.half_width_bytes_per_second),
         String::new(),
         String::new(),
-        read.latency_us.p99.to_string(),
+        known(read.latency_us.p99),
     ]
 }
 

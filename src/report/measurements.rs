@@ -23,7 +23,8 @@ pub fn measurements(record: &RunRecord, analysis: &Analysis) -> Vec<model::Measu
         .filter_map(|measurement| match measurement {
             Measurement::Throughput(raw) => {
                 let summary = analysis.throughputs.iter().find(|summary| summary.id == raw.id)?;
-                let failures = outcome::of_measurement(record, measurement);
+                let mut failures = outcome::of_measurement(record, measurement);
+                failures.extend(summary.not_testable.clone());
                 let shown = throughput(&record.setup, summary, failures);
                 Some(model::Measurement::Throughput(Box::new(shown)))
             }
@@ -253,13 +254,14 @@ fn storage_samples(raw: &StorageRead) -> Vec<model::Sample> {
 }
 
 fn latency(latency: &redoline_proto::storage::Latency) -> model::Latency {
+    let known = |us: f64| (latency.count > 0).then_some(us);
     model::Latency {
-        mean: latency.mean_us,
-        p50: latency.p50_us,
-        p90: latency.p90_us,
-        p99: latency.p99_us,
-        p999: latency.p999_us,
-        max: latency.max_us,
+        mean: known(latency.mean_us),
+        p50: known(latency.p50_us),
+        p90: known(latency.p90_us),
+        p99: known(latency.p99_us),
+        p999: known(latency.p999_us),
+        max: known(latency.max_us),
         histogram: latency
             .buckets
             .iter()

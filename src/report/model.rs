@@ -127,7 +127,10 @@ pub struct Node {
     pub accepted_host_key: Option<String>,
     /// Why the node took no (further) part.
     pub lost: Option<String>,
-    /// After the run: what could not be removed; null when nothing is left, or when unknown.
+    /// After the run: true when nothing is left, false when `left_behind` says what is, null when
+    /// that is not known.
+    pub nothing_left: Option<bool>,
+    /// What could not be removed; null when nothing is left, or when unknown.
     pub left_behind: Option<String>,
     /// The node's time of day minus the controller's.
     pub clock_offset_ms: Option<f64>,
@@ -422,14 +425,15 @@ pub struct Engine {
     pub why: String,
 }
 
+/// Null when no read was completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    pub mean: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub max: Option<f64>,
     pub histogram: Vec<LatencyBucket>,
 }
 
@@ -491,7 +495,9 @@ pub struct Finding {
     /// Of the list in the documentation: `per-flow-limit`, `need-not-met`, …
     pub id: String,
     pub severity: Severity,
+    /// Null when it is about both, or about no network.
     pub direction: Option<Direction>,
+    pub pairs: Vec<String>,
     pub nodes: Vec<String>,
     pub value: Option<f64>,
     /// `bytes_per_second`, `bytes`, `seconds`, …
@@ -499,7 +505,24 @@ pub struct Finding {
     /// `measured`, `likely`, `possible`.
     pub confidence: String,
     pub evidence: Vec<Evidence>,
+    /// The needs that it judges.
+    pub needs: Vec<JudgedNeed>,
     pub sentence: String,
+}
+
+/// A need in one direction beside what was measured for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedNeed {
+    /// Null: all threads together.
+    pub thread: Option<u32>,
+    pub direction: Direction,
+    /// Null: all pairs, or no pair carries the thread.
+    pub pair: Option<String>,
+    /// With headroom.
+    pub required_bytes_per_second: f64,
+    pub measured_bytes_per_second: Option<f64>,
+    pub half_width_bytes_per_second: Option<f64>,
+    pub measurement: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,12 +2,14 @@
 
 use crate::analysis::Analysis;
 use crate::analysis::finding::{Confidence, FindingId};
+use crate::analysis::throughput::Summary;
+use crate::analysis::words::list;
 use crate::exit::Exit;
 use crate::plan::node::{NodeId, PairId};
 use crate::record::event::{RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{Failure, FailureCause, Measurement, Series};
 use crate::record::run::{RunRecord, StepRecord};
-use crate::record::setup::StepSetup;
+use crate::record::setup::{Setup, StepSetup};
 
 /// Everything that went wrong, each code once, the most severe first.
 pub fn exits(record: &RunRecord, analysis: &Analysis) -> Vec<Exit> {
@@ -99,7 +101,7 @@ pub fn text(record: &RunRecord, failure: &Failure) -> String {
 }
 
 /// What is not in this report, in sentences.
-pub fn missing(record: &RunRecord) -> Vec<String> {
+pub fn missing(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let setup = &record.setup;
     let mut missing = match record.outcome {
         Some(RunOutcome::Completed) => Vec::new(),
@@ -128,6 +130,7 @@ pub fn missing(record: &RunRecord) -> Vec<String> {
         }
     }
     missing.extend(record.series.iter().flat_map(|series| untested(record, series)));
+    missing.extend(analysis.throughputs.iter().filter_map(|test| not_testable(record, test)));
     missing
 }
 
@@ -169,6 +172,15 @@ fn untested(record: &RunRecord, series: &Series) -> Vec<String> {
         .collect()
 }
 
+/// A test that did not reach the MTU it asked for.
+fn not_testable(record: &RunRecord, test: &Summary) -> Option<String> {
+    let (why, mtu) = (test.not_testable.as_ref()?, test.request.mtu_bytes?);
+    let pairs: Vec<String> =
+        test.pairs.iter().map(|pair| record.setup.pair_name(pair.pair)).collect();
+    let pairs = list(&pairs);
+    Some(format!("mtu = {mtu} on {pairs} from {} ({}): {why}.", test.direction, test.id))
+}
+
 fn variable(series: &Series) -> &'static str {
     super::build::variable(series.variable)
 }
@@ -194,6 +206,7 @@ pub fn remarks(record: &RunRecord) -> Vec<String> {
             remarks.push(format!("Step {} \"{}\" ran {scope}.", number + 1, step.name));
         }
     }
+    remarks.extend(not_judged(setup));
     remarks.extend(record.nodes.iter().filter_map(|(node, state)| {
         let key = state.accepted_host_key.as_ref()?;
         Some(format!("The unknown host key of {} was accepted: {key}.", setup.node_name(*node)))
@@ -205,16 +218,37 @@ pub fn remarks(record: &RunRecord) -> Vec<String> {
     remarks
 }
 
-/// `on pair phx1-ash1 only`, where a step with pairs does not cover all of them.
+/// Threads with a need whose node `--limit` left out.
+fn not_judged(setup: &Setup) -> Option<String> {
+    let left_out = &setup.left_out;
+    let stated =
+        |thread: &u32| setup.need.as_ref().is_some_and(|need| need.threads.contains_key(thread));
+    let threads: Vec<String> =
+        left_out.threads.iter().copied().filter(stated).map(|t| t.to_string()).collect();
+    let (noun, verb) = if threads.len() == 1 { ("thread", "is") } else { ("threads", "are") };
+    (!threads.is_empty()).then(|| {
+        format!(
+            "The need of {noun} {} {verb} not judged: the run was limited to {}.",
+            list(&threads),
+            list(&left_out.limited_to)
+        )
+    })
+}
+
+/// `on pair phx1-ash1 only` or `on node ash1 only`, where a step does not cover all of them.
 pub fn scope(record: &RunRecord, number: usize) -> Option<String> {
     let setup = &record.setup;
     let step = setup.steps.get(number)?;
-    if step.pairs.is_empty() || step.pairs.len() >= setup.pairs.len() {
+    let some = |covered: usize, all: usize| covered > 0 && covered < all;
+    let (noun, names): (&str, Vec<String>) = if some(step.pairs.len(), setup.pairs.len()) {
+        ("pair", step.pairs.iter().map(|pair| setup.pair_name(*pair)).collect())
+    } else if some(step.nodes.len(), setup.nodes.len()) {
+        ("node", step.nodes.iter().map(|node| setup.node_name(*node).to_owned()).collect())
+    } else {
         return None;
-    }
-    let names: Vec<String> = step.pairs.iter().map(|pair| setup.pair_name(*pair)).collect();
-    let noun = if names.len() == 1 { "pair" } else { "pairs" };
-    Some(format!("on {noun} {} only", crate::analysis::words::list(&names)))
+    };
+    let plural = if names.len() == 1 { "" } else { "s" };
+    Some(format!("on {noun}{plural} {} only", list(&names)))
 }
 
 /// Failures of a throughput measurement's pairs.

@@ -66,6 +66,7 @@ pub fn broken() -> Report {
     nodes[2].clock_offset_error_ms = None;
     nodes[2].lost = Some("connect: connection refused; is sshd running on port 22?".to_owned());
     nodes[3].facts = None;
+    nodes[3].nothing_left = Some(false);
     nodes[3].left_behind = Some("/tmp/.redoline-3f".to_owned());
     report.steps.truncate(3);
     report.steps[1].outcome = "failed".to_owned();
@@ -255,6 +256,7 @@ fn nodes() -> Vec<Node> {
         agent: Some("/tmp/redoline-9f86d081/redoline-agent".to_owned()),
         accepted_host_key: (name == "ash2").then(|| "SHA256:nThbg6kXUpJWGl7E1IGOCspRom".to_owned()),
         lost: None,
+        nothing_left: Some(true),
         left_behind: None,
         clock_offset_ms: Some(0.8 - index as f64),
         clock_offset_error_ms: Some(0.2),
@@ -551,12 +553,12 @@ fn storage_read(id: &str, node: &str, pattern: &str, level: u32) -> StorageRead 
         bytes_per_second: Some(iops * request_bytes as f64),
         half_width_bytes_per_second: Some(2.0 * MIB),
         latency_us: Latency {
-            mean: latency,
-            p50: latency * 0.9,
-            p90: latency * 1.4,
-            p99: latency * 2.2,
-            p999: latency * 3.9,
-            max: latency * 8.0,
+            mean: Some(latency),
+            p50: Some(latency * 0.9),
+            p90: Some(latency * 1.4),
+            p99: Some(latency * 2.2),
+            p999: Some(latency * 3.9),
+            max: Some(latency * 8.0),
             histogram: vec![LatencyBucket { upper_us: latency, count: 10 }],
         },
         device_read_ratio: Some(1.0),
@@ -742,6 +744,7 @@ fn finding(
         id: id.to_owned(),
         severity,
         direction,
+        pairs: vec![],
         nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
         value: value.map(|value| value.0),
         unit: value.map(|value| value.1.to_owned()),
@@ -753,7 +756,28 @@ fn finding(
                 fields: vec![(*field).to_owned()],
             })
             .collect(),
+        needs: vec![],
         sentence: String::new(),
+    }
+}
+
+/// The need that a finding of `findings` judges; `None` for those about something else.
+fn need_of(finding: &Finding) -> Option<JudgedNeed> {
+    let of = |thread: u32, mbit: f64, (measured, half_width): (f64, f64)| JudgedNeed {
+        thread: Some(thread).filter(|thread| *thread > 0),
+        direction: finding.direction.unwrap_or(OUT),
+        pair: (thread > 0).then(|| format!("phx{thread}-ash{thread}")),
+        required_bytes_per_second: mbit * MBIT,
+        measured_bytes_per_second: Some(measured * MBIT),
+        half_width_bytes_per_second: Some(half_width * MBIT),
+        measurement: finding.evidence.first().map(|evidence| evidence.measurement.clone()),
+    };
+    match (finding.id.as_str(), finding.nodes.first().map(String::as_str)) {
+        ("need-met", Some(_)) => Some(of(1, 52.0, (57.9, 0.4))),
+        ("need-met", None) => Some(of(0, 127.0, (235.0, 3.0))),
+        ("need-not-met", _) => Some(of(2, 74.8, (57.6, 0.5))),
+        ("need-cannot-be-judged", _) => Some(of(2, 74.8, (57.6, 0.5))),
+        _ => None,
     }
 }
 
@@ -830,7 +854,11 @@ fn findings() -> Vec<Finding> {
         ),
     ];
     rows.into_iter()
-        .map(|(finding, sentence)| Finding { sentence: sentence.to_owned(), ..finding })
+        .map(|(finding, sentence)| Finding {
+            sentence: sentence.to_owned(),
+            needs: need_of(&finding).into_iter().collect(),
+            ..finding
+        })
         .collect()
 }
 

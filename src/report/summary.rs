@@ -1,11 +1,12 @@
 //! What all renderers show first: each need beside what was measured.
 //!
-//! Nothing is judged here: a row's answer is that of the finding which rests on its measurement.
+//! Nothing is judged here: a row's answer and measurement are those of the finding about its need.
 
 use serde::Serialize;
 
 use super::model::{
-    Finding, Measurement, Node, Pair, PairEnds, Report, Series, StorageRead, Throughput,
+    Finding, JudgedNeed, Measurement, Need, Node, Pair, PairEnds, Report, Series, StorageRead,
+    Throughput,
 };
 use crate::plan::node::{Direction, Role};
 
@@ -31,7 +32,7 @@ pub enum Judged {
     Met,
     NotMet,
     CannotTell,
-    /// No measurement for it.
+    /// No measurement for it, or none of all pairs.
     NotTested,
     /// Measured, but no finding rests on it.
     NotJudged,
@@ -73,9 +74,7 @@ pub fn need_rows(report: &Report) -> Vec<NeedRow> {
         for (&thread, &rate) in &need.threads_bytes_per_second {
             rows.extend(thread_rows(report, thread, rate * (1.0 + need.headroom_share), direction));
         }
-        if let Some(total) = need.total_bytes_per_second {
-            rows.push(total_row(report, total * (1.0 + need.headroom_share), direction));
-        }
+        rows.extend(total_row(report, need, direction));
     }
     rows
 }
@@ -99,42 +98,87 @@ fn thread_rows(report: &Report, thread: u32, need: f64, direction: Direction) ->
 fn pair_row(report: &Report, thread: u32, pair: &Pair, need: f64, direction: Direction) -> NeedRow {
     let (from, to) = sides(&pair.primary, &pair.standby, direction);
     let subject = format!("thread {thread}, {from} to {to}");
+    if let Some((judged, need)) = judged(report, Some(thread), Some(&pair.name), direction) {
+        return judged_row(subject, judged, need);
+    }
     let Some((test, ends)) = single_stream(report, &pair.name, direction) else {
         return unmeasured(subject, need, direction);
     };
-    let about_it = |finding: &&Finding| {
-        finding.nodes.iter().any(|node| *node == ends.sender || *node == ends.receiver)
-    };
-    let verdicts = || need_findings(report, &test.id);
-    NeedRow {
-        measured_bytes_per_second: ends.bytes_per_second,
-        half_width_bytes_per_second: ends.half_width_bytes_per_second,
-        measurement: Some(test.id.clone()),
-        judged: judged(verdicts().filter(about_it), ends.bytes_per_second),
-        ..unmeasured(subject, need, direction)
-    }
+    let row = unmeasured(subject, need, direction);
+    not_judged(row, test, ends.bytes_per_second, ends.half_width_bytes_per_second)
 }
 
-fn total_row(report: &Report, need: f64, direction: Direction) -> NeedRow {
+/// Without a stated total there is a row only where a finding took the sum of the threads.
+fn total_row(report: &Report, need: &Need, direction: Direction) -> Option<NeedRow> {
     let subject = "all threads together".to_owned();
+    if let Some((judged, need)) = judged(report, None, None, direction) {
+        return Some(judged_row(subject, judged, need));
+    }
+    let total = need.total_bytes_per_second?;
+    let row = unmeasured(subject, total * (1.0 + need.headroom_share), direction);
     let all = report.configuration.pairs.len();
     let together = throughputs(report)
         .filter(|test| test.direction == direction && test.pairs.len() == all)
         .filter(|test| all == 1 || test.nodes == "together")
         .max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
-    let Some(test) = together else {
-        return unmeasured(subject, need, direction);
-    };
+    let Some(test) = together else { return Some(row) };
     let steady = test.steady.as_ref();
-    let measured = steady.map(|steady| steady.bytes_per_second);
-    // The finding about all threads is about no node.
-    let about_all = need_findings(report, &test.id).filter(|finding| finding.nodes.is_empty());
+    let half_width = steady.and_then(|steady| steady.half_width_bytes_per_second);
+    Some(not_judged(row, test, steady.map(|steady| steady.bytes_per_second), half_width))
+}
+
+/// What a finding says of one need; the worst of several.
+fn judged<'a>(
+    report: &'a Report,
+    thread: Option<u32>,
+    pair: Option<&str>,
+    direction: Direction,
+) -> Option<(Judged, &'a JudgedNeed)> {
+    let about_it = |need: &&JudgedNeed| {
+        need.thread == thread
+            && need.direction == direction
+            && (pair.is_none() || need.pair.as_deref() == pair)
+    };
+    [
+        ("need-not-met", Judged::NotMet),
+        ("need-cannot-be-judged", Judged::CannotTell),
+        ("need-met", Judged::Met),
+    ]
+    .into_iter()
+    .find_map(|(id, judged)| {
+        let findings = report.findings.iter().filter(|finding| finding.id == id);
+        let need = findings.flat_map(|finding| &finding.needs).find(about_it)?;
+        // Without a measurement there was nothing to judge.
+        let judged = if need.measurement.is_none() { Judged::NotTested } else { judged };
+        Some((judged, need))
+    })
+}
+
+fn judged_row(subject: String, judged: Judged, need: &JudgedNeed) -> NeedRow {
+    NeedRow {
+        subject,
+        direction: need.direction,
+        need_bytes_per_second: need.required_bytes_per_second,
+        measured_bytes_per_second: need.measured_bytes_per_second,
+        half_width_bytes_per_second: need.half_width_bytes_per_second,
+        measurement: need.measurement.clone(),
+        judged,
+    }
+}
+
+/// A test without a result cannot tell.
+fn not_judged(
+    row: NeedRow,
+    test: &Throughput,
+    measured: Option<f64>,
+    half_width: Option<f64>,
+) -> NeedRow {
     NeedRow {
         measured_bytes_per_second: measured,
-        half_width_bytes_per_second: steady.and_then(|steady| steady.half_width_bytes_per_second),
+        half_width_bytes_per_second: half_width,
         measurement: Some(test.id.clone()),
-        judged: judged(about_all, measured),
-        ..unmeasured(subject, need, direction)
+        judged: if measured.is_some() { Judged::NotJudged } else { Judged::CannotTell },
+        ..row
     }
 }
 
@@ -147,31 +191,6 @@ fn unmeasured(subject: String, need: f64, direction: Direction) -> NeedRow {
         half_width_bytes_per_second: None,
         measurement: None,
         judged: Judged::NotTested,
-    }
-}
-
-/// Findings about a need that rest on this measurement.
-fn need_findings<'a>(report: &'a Report, measurement: &str) -> impl Iterator<Item = &'a Finding> {
-    report.findings.iter().filter(move |finding| {
-        matches!(finding.id.as_str(), "need-met" | "need-not-met" | "need-cannot-be-judged")
-            && finding.evidence.iter().any(|evidence| evidence.measurement == measurement)
-    })
-}
-
-/// The worst that these findings say; a test without a result tells nothing.
-fn judged<'a>(findings: impl Iterator<Item = &'a Finding>, measured: Option<f64>) -> Judged {
-    if measured.is_none() {
-        return Judged::CannotTell;
-    }
-    let ids: Vec<&str> = findings.map(|finding| finding.id.as_str()).collect();
-    if ids.contains(&"need-not-met") {
-        Judged::NotMet
-    } else if ids.contains(&"need-cannot-be-judged") {
-        Judged::CannotTell
-    } else if ids.contains(&"need-met") {
-        Judged::Met
-    } else {
-        Judged::NotJudged
     }
 }
 
@@ -198,25 +217,45 @@ pub fn single_streams(report: &Report) -> Vec<SingleStream> {
     rows
 }
 
-/// What one redo transport process would get: the test with one connection that a finding about
-/// the need rests on, else the longest outside of sweeps; one with a result before one without.
+/// What one redo transport process would get: the test that a finding about the need rests on,
+/// else the one that the analysis would take. A test with a result comes before one without.
 pub fn single_stream<'a>(
     report: &'a Report,
     pair: &str,
     direction: Direction,
 ) -> Option<(&'a Throughput, &'a PairEnds)> {
+    let judged = |test: &Throughput| {
+        report.findings.iter().flat_map(|finding| &finding.needs).any(|need| {
+            need.thread.is_some()
+                && need.direction == direction
+                && need.pair.as_deref() == Some(pair)
+                && need.measurement.as_ref() == Some(&test.id)
+        })
+    };
     throughputs(report)
         .filter(|test| test.num_conn == 1 && test.direction == direction)
         .filter(|test| test.pairs.len() == 1 || test.nodes == "each")
         .filter_map(|test| test.pairs.iter().find(|ends| ends.pair == pair).map(|e| (test, e)))
         .max_by_key(|(test, ends)| {
+            let in_sweep = action_of(report, test.step) == Some("sweep");
             (
                 ends.bytes_per_second.is_some(),
-                need_findings(report, &test.id).any(|finding| !finding.nodes.is_empty()),
-                action_of(report, test.step) == Some("throughput"),
+                judged(test),
+                !in_sweep && is_default(test),
+                !in_sweep,
                 test.duration_ms,
             )
         })
+}
+
+/// Nothing was asked of the sockets.
+fn is_default(test: &Throughput) -> bool {
+    let asked = &test.requested;
+    asked.socket_buffer == "auto"
+        && asked.socket_buffer_bytes.is_none()
+        && asked.congestion_control.is_none()
+        && asked.mtu_bytes.is_none()
+        && asked.mss_bytes.is_none()
 }
 
 pub fn throughputs(report: &Report) -> impl Iterator<Item = &Throughput> {

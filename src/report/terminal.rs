@@ -128,7 +128,7 @@ fn storage(page: &mut Page, report: &Report) {
                 plain(wording::words(&clean(&read.pattern))),
                 plain(format::mib_rate(read.bytes_per_second)),
                 plain(format!("{} reads/s", format::number(read.iops))),
-                plain(format!("p99 {}", format::microseconds(Some(read.latency_us.p99)))),
+                plain(format!("p99 {}", format::microseconds(read.latency_us.p99))),
                 plain(match (read.slots, read.sessions) {
                     (Some(slots), _) => format!("with {slots} slots"),
                     (None, Some(sessions)) => format!("with {sessions} sessions"),

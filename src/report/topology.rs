@@ -25,6 +25,7 @@ fn node(record: &RunRecord, id: NodeId) -> model::Node {
         agent: state.agent,
         accepted_host_key: state.accepted_host_key,
         lost: state.lost.map(|failure| format!("{}: {}", failure.phase, failure.text)),
+        nothing_left: state.released.then_some(state.left_behind.is_none()),
         left_behind: state.left_behind,
         clock_offset_ms: state.clock.map(|clock| milliseconds(clock.unix_offset_ns)),
         clock_offset_error_ms: state.clock.map(|clock| milliseconds(clock.error_ns)),

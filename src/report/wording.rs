@@ -181,6 +181,9 @@ pub fn node_state(node: &Node) -> String {
     if let Some(left) = &node.left_behind {
         state.push_str(&format!("; left behind: {left}"));
     }
+    if node.agent.is_some() && node.nothing_left.is_none() {
+        state.push_str("; whether anything is left is unknown");
+    }
     if let Some(key) = &node.accepted_host_key {
         state.push_str(&format!("; host key accepted: {key}"));
     }
@@ -300,10 +303,12 @@ pub fn point_rate(series: &Series, point: &Point) -> String {
     }
 }
 
-/// Where a step measures: its direction, or both clusters where none applies.
+/// Where a step measures: its direction; where none applies, its nodes, or both clusters.
 pub fn step_place(step: &Step) -> String {
     match step.action.as_str() {
-        "topology" | "storage_read" => "both clusters".to_owned(),
+        "topology" | "storage_read" => {
+            step.scope.clone().unwrap_or_else(|| "both clusters".to_owned())
+        }
         _ => step.direction.to_string(),
     }
 }

@@ -273,6 +273,9 @@ steps:
     let plan = plan_of_text(text, &limit(&["demo-p2", "demo-s1", "demo-s2"])).unwrap();
     assert_eq!((plan.nodes.len(), plan.pairs.len()), (3, 1));
     assert_eq!(plan.node(plan.pairs[0].primary).name, "demo-p2");
+    assert_eq!((plan.left_out.pair_count, plan.left_out.threads.as_slice()), (1, &[1][..]));
+    assert_eq!(plan.left_out.limited_to, ["demo-p2", "demo-s1", "demo-s2"]);
+    assert_eq!(plan_of_text(text, &options()).unwrap().left_out.pair_count, 0);
     assert!(plan.steps[1].excluded && !plan.steps[0].excluded, "{:?}", plan.steps);
     let problems = plan_of_text(text, &limit(&["demo-p1"])).unwrap_err();
     assert!(render_problems(&problems).contains("leaves no pair"), "{problems:?}");

@@ -259,7 +259,7 @@ fn latency_line(report: &Report, series: &Series) -> Line {
         })?;
         Some(Dot {
             x: point.value?,
-            y: read.latency_us.p99 / 1e3,
+            y: read.latency_us.p99? / 1e3,
             half_width: None,
             recommended: is_recommended(series, point),
         })

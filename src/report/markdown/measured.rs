@@ -113,8 +113,8 @@ fn storage_cells(read: &StorageRead) -> Vec<String> {
         format::number(read.iops),
         format!(
             "{} / {}",
-            format::microseconds(Some(read.latency_us.p50)),
-            format::microseconds(Some(read.latency_us.p99))
+            format::microseconds(read.latency_us.p50),
+            format::microseconds(read.latency_us.p99)
         ),
         format::percent(read.device_read_ratio),
     ]

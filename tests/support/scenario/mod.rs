@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::plan::clusters::LeftOut;
 use crate::record::event::Moment;
 use crate::record::run::RunRecord;
 
@@ -33,6 +34,9 @@ pub struct Scenario {
     pub declared: Option<String>,
     pub need: Option<NeedText>,
     pub limit: Option<String>,
+    /// What `--limit` kept away; the pairs that are left are `pairs`.
+    #[serde(default)]
+    pub left_out: LeftOut,
     pub steps: Vec<String>,
     pub storage: Option<StorageText>,
     /// `after step 3`: the number of steps that were finished.
@@ -69,6 +73,8 @@ pub struct Network {
     pub noise: Option<String>,
     /// What the second pair gets of the first one's single stream.
     pub second_pair: Option<String>,
+    /// The largest MTU that the path carries, whatever the interfaces say.
+    pub mtu: Option<u32>,
     /// How much more one stream gets with an MTU of 9000.
     pub jumbo_gain: Option<String>,
     /// The rate falls to this share of itself after two thirds of a test.
@@ -124,6 +130,12 @@ pub struct Disks {
     /// What the second node gets of the first one's rate.
     #[serde(default)]
     pub second_node: Option<String>,
+    /// Of the blocks.
+    #[serde(default)]
+    pub zeros: Option<String>,
+    /// The engine does not know what came from the device.
+    #[serde(default)]
+    pub ratio_unknown: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -157,6 +169,21 @@ pub struct Expectation {
     pub only_recommended: bool,
     pub verdict: String,
     pub exit_code: u8,
+    /// Value and unit of findings, to 3 %: `1087500 bytes`; `none` for none.
+    #[serde(default)]
+    pub values: BTreeMap<String, String>,
+    /// Pieces of the findings' sentences.
+    #[serde(default)]
+    pub sentences: Vec<String>,
+    /// Pieces of the run's remarks.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// Pieces of what is missing.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// What must not be anywhere in the report.
+    #[serde(default)]
+    pub nowhere: Vec<String>,
     /// Pieces of the verdict's sentence.
     #[serde(default)]
     pub says: Vec<String>,

@@ -33,6 +33,8 @@ pub struct Path {
     pub noise: f64,
     pub second_pair: f64,
     pub jumbo_gain: f64,
+    /// Of the way between the interfaces.
+    pub mtu: u32,
     pub falls_to: f64,
     pub send_max: u64,
     pub receive_max: u64,
@@ -90,6 +92,7 @@ impl Path {
             noise: share(network.noise.as_ref(), 0.01),
             second_pair: share(network.second_pair.as_ref(), 1.0),
             jumbo_gain: share(network.jumbo_gain.as_ref(), 0.0),
+            mtu: network.mtu.unwrap_or(9000),
             falls_to: share(network.falls_to.as_ref(), 1.0),
             send_max: bytes(hosts.send_buffer_max.as_ref(), 4 << 20),
             receive_max: bytes(hosts.receive_buffer_max.as_ref(), 6 << 20),
@@ -114,7 +117,8 @@ impl Path {
             _ => f64::INFINITY,
         };
         let own = self.per_flow * if test.pair == 0 { 1.0 } else { self.second_pair };
-        let jumbo = if test.mtu == Some(9000) { 1.0 + self.jumbo_gain } else { 1.0 };
+        let jumbo =
+            if test.mtu == Some(9000) && self.mtu >= 9000 { 1.0 + self.jumbo_gain } else { 1.0 };
         let flow = own.min(by_send).min(by_receive).min(by_loss).min(self.cpu_rate) * jumbo;
         let demand = flow * f64::from(test.num_conn);
         let link = self.link / test.sharing as f64;
@@ -236,13 +240,21 @@ impl Path {
                 tcp: TcpInfo {
                     rtt_us: Some(self.loaded_us(held)),
                     min_rtt_us: (!self.old_kernel).then_some(self.rtt_us),
-                    snd_mss_bytes: Some(mss(test.mtu)),
-                    path_mtu_bytes: Some(u64::from(test.mtu.unwrap_or(1500))),
+                    snd_mss_bytes: Some(self.mss(test.mtu)),
+                    path_mtu_bytes: Some(self.path_mtu(test.mtu)),
                     snd_wnd_bytes: (!self.old_kernel).then_some(held.receive_buffer / 2),
                     ..TcpInfo::default()
                 },
             })
             .collect()
+    }
+
+    fn path_mtu(&self, asked: Option<u32>) -> u64 {
+        u64::from(asked.unwrap_or(1500).min(self.mtu))
+    }
+
+    fn mss(&self, asked: Option<u32>) -> u64 {
+        asked.map_or(MSS, |asked| u64::from(asked.min(self.mtu)) - 52)
     }
 
     fn loaded_us(&self, held: &Held) -> u64 {
@@ -288,8 +300,8 @@ impl Path {
         let retransmitted = (bytes as f64 * loss) as u64;
         let basic = TcpInfo {
             rtt_us: Some(self.loaded_us(held)),
-            snd_mss_bytes: Some(mss(test.mtu)),
-            path_mtu_bytes: Some(u64::from(test.mtu.unwrap_or(1500))),
+            snd_mss_bytes: Some(self.mss(test.mtu)),
+            path_mtu_bytes: Some(self.path_mtu(test.mtu)),
             ..TcpInfo::default()
         };
         if self.old_kernel {
@@ -308,10 +320,6 @@ impl Path {
             ..basic
         }
     }
-}
-
-fn mss(mtu: Option<u32>) -> u64 {
-    mtu.map_or(MSS, |mtu| u64::from(mtu) - 52)
 }
 
 fn cpu(test: Test, full: bool) -> CpuUse {

@@ -188,11 +188,12 @@ impl<'a> Run<'a> {
         let pairs: Vec<PairId> = step.pairs.clone();
         match words[0].as_str() {
             "together" => {
-                let num_conn = self.recommended[0];
+                let asked = words.get(1).map(|text| text.parse().unwrap());
+                let num_conn = asked.unwrap_or(self.recommended[0]);
                 let ask = Ask { nodes: Nodes::Together, ..Ask::of(num_conn, 20) };
                 failures.extend(self.measure(number, step.direction, &pairs, &ask).1);
             }
-            "storage" => self.storage(number),
+            "storage" => self.storage(number, &step.nodes),
             "swap" | "topology" => (),
             word => {
                 for pair in pairs {
@@ -277,9 +278,9 @@ impl<'a> Run<'a> {
         self.finish(step, Some(direction), (Some(pair), None), series, points, all);
     }
 
-    fn storage(&mut self, step: usize) {
+    fn storage(&mut self, step: usize, nodes: &[NodeId]) {
         let Some(text) = self.scenario.storage.clone() else { return };
-        for node in (0..2 * self.scenario.pairs).map(NodeId) {
+        for node in nodes.iter().copied() {
             let standby = node.0 >= self.scenario.pairs;
             let disks = if standby { &text.standby } else { &text.primary };
             let second = node.0 % self.scenario.pairs > 0;
@@ -441,5 +442,6 @@ fn merged(back: Network, forth: &Network) -> Network {
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
         falls_to: or(back.falls_to, &forth.falls_to),
+        mtu: back.mtu.or(forth.mtu),
     }
 }

@@ -57,6 +57,7 @@ pub fn setup(scenario: &Scenario) -> Setup {
         pairs: (0..pairs)
             .map(|pair| PairSetup { primary: NodeId(pair), standby: NodeId(pairs + pair) })
             .collect(),
+        left_out: scenario.left_out.clone(),
         need: scenario.need.as_ref().map(need),
         limits: Limits { rate: optional(scenario.limit.as_ref()), ..Limits::default() },
         steps: steps(scenario),
@@ -97,10 +98,17 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
                 register: about_pairs.then(|| word.to_owned()),
                 excluded: false,
                 pairs: (0..if about_pairs { count } else { 0 }).map(PairId).collect(),
-                nodes: (0..if word == "storage" { 2 * count } else { 0 }).map(NodeId).collect(),
+                nodes: if word == "storage" { readers(text, count) } else { Vec::new() },
             }
         })
         .collect()
+}
+
+/// `storage` reads on all nodes, `storage 0 2` on the first and the third.
+fn readers(step: &str, pairs: usize) -> Vec<NodeId> {
+    let named: Vec<NodeId> =
+        step.split_whitespace().skip(1).map(|text| NodeId(text.parse().unwrap())).collect();
+    if named.is_empty() { (0..2 * pairs).map(NodeId).collect() } else { named }
 }
 
 fn need(text: &NeedText) -> Need {

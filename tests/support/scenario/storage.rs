@@ -60,7 +60,9 @@ pub fn read(
             filesystem: "xfs".to_owned(),
             device: Some("dm-3".to_owned()),
             alignment_bytes: 512,
-            zero_block_share: Some(0.0),
+            zero_block_share: Some(
+                optional::<Share>(disks.zeros.as_ref()).map_or(0.0, |share| share.0),
+            ),
             scratch: true,
         },
         result: StorageResult {
@@ -77,9 +79,9 @@ pub fn read(
             elapsed_ns: SECONDS * 1_000_000_000,
             samples,
             latency: latency(latency_us, reads),
-            device_read_ratio: Some(
-                optional::<Share>(disks.from_device.as_ref()).map_or(1.0, |share| share.0),
-            ),
+            device_read_ratio: (!disks.ratio_unknown).then(|| {
+                optional::<Share>(disks.from_device.as_ref()).map_or(1.0, |share| share.0)
+            }),
             device_requests_per_read: Some(1.0),
             foreign_bytes: Some(0),
             cpu_us: 300_000,
