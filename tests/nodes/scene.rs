@@ -116,8 +116,13 @@ pub fn redoline() -> Command {
     }
 }
 
-/// The static agent; built on first use.
-pub fn static_agent() -> Result<PathBuf> {
+/// The static agent that stands beside the controller under test.
+pub fn static_agent() -> PathBuf {
+    let controller = PathBuf::from(redoline().get_program());
+    controller.with_file_name(format!("redoline-agent-{}-linux", std::env::consts::ARCH))
+}
+
+fn build_static_agent() -> Result<PathBuf> {
     let built = Command::new(env!("CARGO")).args(["--quiet", "build-agent"]).status()?;
     ensure!(built.success(), "`cargo build-agent` failed");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("no target folder")?;
@@ -130,7 +135,7 @@ fn side_by_side() -> Result<PathBuf> {
     let controller = folder.join("redoline");
     let agent = folder.join(format!("redoline-agent-{}-linux", std::env::consts::ARCH));
     for (from, to) in
-        [(PathBuf::from(env!("CARGO_BIN_EXE_redoline")), &controller), (static_agent()?, &agent)]
+        [(PathBuf::from(env!("CARGO_BIN_EXE_redoline")), &controller), (build_static_agent()?, &agent)]
     {
         let part = to.with_extension("part");
         fs::copy(from, &part)?;
