@@ -1,6 +1,6 @@
 //! A throughput test: what its two ends are asked, and what they tell while it runs.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,11 +34,13 @@ pub struct SocketRequest {
     pub mss_bytes: Option<u32>,
 }
 
-/// When the agent ends a job by itself.
+/// When the agent ends a job by itself, or does not start it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Guard {
+    /// Ends a job that runs.
     pub cpu_share_max: Option<Share>,
-    /// 1-minute load average per CPU.
+    /// 1-minute load average per CPU above which no job starts. It ends none: a job is part of the
+    /// load, which lags behind by a minute.
     pub load_max: Option<f64>,
 }
 
@@ -279,7 +281,12 @@ impl ToWire<pb::Guard> for Guard {
 
 impl FromWire<pb::Guard> for Guard {
     fn from_wire(wire: pb::Guard) -> Result<Self, InvalidMessage> {
-        Ok(Self { cpu_share_max: wire.cpu_share_max.map(Share), load_max: wire.load_max })
+        let share = wire.cpu_share_max.map(positive).transpose();
+        let load = wire.load_max.map(positive).transpose();
+        Ok(Self {
+            cpu_share_max: share.map_err(|error| error.at("cpu_share_max"))?.map(Share),
+            load_max: load.map_err(|error| error.at("load_max"))?,
+        })
     }
 }
 
@@ -307,12 +314,14 @@ impl FromWire<pb::ReceiveRequest> for ReceiveJob {
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
-            bind_address: address(&wire.bind_address).map_err(|error| error.at("bind_address"))?,
+            bind_address: one_host(&wire.bind_address).map_err(|error| error.at("bind_address"))?,
             ports: (port(wire.port_first)?, port(wire.port_last)?),
+            // A connection's source is compared in this form.
             expected_peer: optional_address(&wire.expected_peer)
-                .map_err(|error| error.at("expected_peer"))?,
+                .map_err(|error| error.at("expected_peer"))?
+                .map(|peer| peer.to_canonical()),
             num_conn: num_conn(wire.num_conn)?,
-            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            socket: socket(wire.socket, wire.num_conn).map_err(|error| error.at("socket"))?,
             deadline: Duration::from_millis(wire.deadline_ms),
             sample: interval(wire.sample_ms).map_err(|error| error.at("sample_ms"))?,
             reading: interval(wire.reading_ms).map_err(|error| error.at("reading_ms"))?,
@@ -349,12 +358,12 @@ impl FromWire<pb::SendRequest> for SendJob {
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
-            address: address(&wire.address).map_err(|error| error.at("address"))?,
+            address: one_host(&wire.address).map_err(|error| error.at("address"))?,
             port: port(wire.port)?,
             bind_address: optional_address(&wire.bind_address)
                 .map_err(|error| error.at("bind_address"))?,
             num_conn: num_conn(wire.num_conn)?,
-            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            socket: socket(wire.socket, wire.num_conn).map_err(|error| error.at("socket"))?,
             message: message(wire.message_bytes)?,
             payload: Payload::from_wire(wire.payload).map_err(|error| error.at("payload"))?,
             duration: interval(wire.duration_ms).map_err(|error| error.at("duration_ms"))?,
@@ -406,7 +415,31 @@ fn token(bytes: &[u8]) -> Result<Token, InvalidMessage> {
 }
 
 fn address(text: &str) -> Result<IpAddr, InvalidMessage> {
-    text.parse().map_err(|_| InvalidMessage::invalid(format!("`{text}` is no IP address")))
+    let scoped = text.split_once('%').is_some_and(|(address, _)| address.parse::<IpAddr>().is_ok());
+    match text.parse() {
+        // Its interface is missing, and has no place in what is asked.
+        Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => Err(no_link_local(text)),
+        Ok(address) => Ok(address),
+        Err(_) if scoped => Err(no_link_local(text)),
+        Err(_) => Err(InvalidMessage::invalid(format!("`{text}` is no IP address"))),
+    }
+}
+
+fn no_link_local(text: &str) -> InvalidMessage {
+    InvalidMessage::invalid(format!(
+        "`{text}` holds on one link only: link-local addresses and scopes (`%`) are not supported; \
+         give a global or unique local address"
+    ))
+}
+
+/// A port that is open on every interface would be open to networks that are no part of the test.
+fn one_host(text: &str) -> Result<IpAddr, InvalidMessage> {
+    let address = address(text)?;
+    let plain = address.to_canonical();
+    if plain.is_unspecified() || plain.is_multicast() || plain == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(InvalidMessage::invalid(format!("`{text}` is not the address of one host")));
+    }
+    Ok(address)
 }
 
 fn optional_address(text: &str) -> Result<Option<IpAddr>, InvalidMessage> {
@@ -426,6 +459,47 @@ fn num_conn(count: u32) -> Result<u32, InvalidMessage> {
                 .at("num_conn"))
         }
     }
+}
+
+/// Of one socket. With CAP_NET_ADMIN an agent goes past the system's maximum, but not past this.
+pub const SOCKET_BUFFER_MAX: Bytes = Bytes(256 * Bytes::MIB);
+
+/// Of the buffers of all connections of a test: the kernel's memory is shared by the whole host.
+pub const SOCKET_BUFFERS_MAX: Bytes = Bytes(Bytes::GIB);
+
+/// Socket buffers that no agent asks the kernel for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidSocketBuffer {
+    #[error("a socket buffer of {bytes} bytes is not 1 byte to {SOCKET_BUFFER_MAX}")]
+    One { bytes: u64 },
+    #[error(
+        "{num_conn} connections with socket buffers of {buffer} may take {all} of the kernel's \
+         memory, but {SOCKET_BUFFERS_MAX} is the most"
+    )]
+    All { num_conn: u32, buffer: Bytes, all: Bytes },
+}
+
+impl SocketRequest {
+    /// Whether an agent may ask this of the sockets of `num_conn` connections.
+    pub fn check(&self, num_conn: u32) -> Result<(), InvalidSocketBuffer> {
+        let Some(buffer) = self.socket_buffer_bytes.map(Bytes) else { return Ok(()) };
+        if !(1..=SOCKET_BUFFER_MAX.0).contains(&buffer.0) {
+            return Err(InvalidSocketBuffer::One { bytes: buffer.0 });
+        }
+        let all = Bytes(buffer.0.saturating_mul(num_conn.into()));
+        if all > SOCKET_BUFFERS_MAX {
+            return Err(InvalidSocketBuffer::All { num_conn, buffer, all });
+        }
+        Ok(())
+    }
+}
+
+fn socket(wire: Option<pb::SocketRequest>, num_conn: u32) -> Result<SocketRequest, InvalidMessage> {
+    let request = SocketRequest::from_wire(wire)?;
+    request
+        .check(num_conn)
+        .map_err(|error| InvalidMessage::invalid(error.to_string()).at("socket_buffer_bytes"))?;
+    Ok(request)
 }
 
 /// More connections than this at once no test needs, and no production host should get.
@@ -450,11 +524,17 @@ fn interval(ms: u64) -> Result<Duration, InvalidMessage> {
     Ok(Duration::from_millis(ms))
 }
 
-fn rate(bytes_per_second: f64) -> Result<BytesPerSecond, InvalidMessage> {
-    if bytes_per_second.is_finite() && bytes_per_second > 0.0 {
-        Ok(BytesPerSecond(bytes_per_second))
+pub(crate) fn rate(bytes_per_second: f64) -> Result<BytesPerSecond, InvalidMessage> {
+    positive(bytes_per_second)
+        .map(BytesPerSecond)
+        .map_err(|error| error.at("rate_bytes_per_second"))
+}
+
+fn positive(number: f64) -> Result<f64, InvalidMessage> {
+    if number.is_finite() && number > 0.0 {
+        Ok(number)
     } else {
-        Err(InvalidMessage::invalid("must be above 0").at("rate_bytes_per_second"))
+        Err(InvalidMessage::invalid("must be above 0"))
     }
 }
 
@@ -476,7 +556,8 @@ mod tests {
         #[test]
         fn every_send_job_survives_the_wire(
             job: u64, token: [u8; 16], port: u16, num_conn in 1..=NUM_CONN_MAX,
-            message in 1..=MESSAGE_MAX.0, ms in 1..1_000_000u64, buffer: Option<u64>,
+            message in 1..=MESSAGE_MAX.0, ms in 1..1_000_000u64,
+            buffer in prop::option::of(1..=SOCKET_BUFFERS_MAX.0 / u64::from(NUM_CONN_MAX)),
         ) {
             let job = SendJob {
                 job: JobId(job),
@@ -498,6 +579,95 @@ mod tests {
             };
             let wire: pb::SendRequest = job.clone().to_wire();
             prop_assert_eq!(SendJob::from_wire(wire).unwrap(), job);
+        }
+    }
+
+    fn receive_request() -> pb::ReceiveRequest {
+        let ms = Duration::from_millis(100);
+        let job = ReceiveJob {
+            job: JobId(1),
+            token: Token([1; 16]),
+            bind_address: "192.0.2.1".parse().unwrap(),
+            ports: (5555, 5560),
+            expected_peer: None,
+            num_conn: 8,
+            socket: SocketRequest::default(),
+            deadline: ms,
+            sample: ms,
+            reading: ms,
+            guard: Guard::default(),
+        };
+        job.to_wire()
+    }
+
+    #[track_caller]
+    fn refused(wire: pb::ReceiveRequest) -> String {
+        ReceiveJob::from_wire(wire).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_port_is_opened_on_one_address_only() {
+        for bind in ["0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            let text =
+                refused(pb::ReceiveRequest { bind_address: bind.into(), ..receive_request() });
+            assert_eq!(
+                text,
+                format!("`bind_address` is invalid: `{bind}` is not the address of one host")
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_link_are_refused_with_the_way_out() {
+        for bind in ["fe80::1%eth0", "fe80::1"] {
+            let text =
+                refused(pb::ReceiveRequest { bind_address: bind.into(), ..receive_request() });
+            assert!(text.contains(bind) && text.contains("global or unique local"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expected_peer_is_compared_in_its_plain_form() {
+        let wire =
+            pb::ReceiveRequest { expected_peer: "::ffff:192.0.2.9".into(), ..receive_request() };
+        let job = ReceiveJob::from_wire(wire).unwrap();
+        assert_eq!(job.expected_peer, Some("192.0.2.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_guard_is_a_number_above_0() {
+        for number in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let share = pb::Guard { cpu_share_max: Some(number), load_max: None };
+            let load = pb::Guard { cpu_share_max: None, load_max: Some(number) };
+            for guard in [share, load] {
+                let text = refused(pb::ReceiveRequest { guard: Some(guard), ..receive_request() });
+                assert!(text.ends_with("is invalid: must be above 0"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn socket_buffers_have_a_bound_each_and_together() {
+        let request =
+            |bytes| SocketRequest { socket_buffer_bytes: Some(bytes), ..Default::default() };
+        assert_eq!(request(SOCKET_BUFFER_MAX.0).check(4), Ok(()));
+        for (bytes, text) in [
+            (
+                SOCKET_BUFFER_MAX.0 + 1,
+                "a socket buffer of 268435457 bytes is not 1 byte to 256 MiB",
+            ),
+            (0, "a socket buffer of 0 bytes is not 1 byte to 256 MiB"),
+            (
+                SOCKET_BUFFER_MAX.0,
+                "8 connections with socket buffers of 256 MiB may take 2 GiB of the kernel's \
+                 memory, but 1 GiB is the most",
+            ),
+        ] {
+            let socket = request(bytes).to_wire();
+            assert_eq!(
+                refused(pb::ReceiveRequest { socket, ..receive_request() }),
+                format!("`socket.socket_buffer_bytes` is invalid: {text}")
+            );
         }
     }
 

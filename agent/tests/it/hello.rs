@@ -29,7 +29,7 @@ async fn a_node_that_is_busy_says_with_whom() {
     let first = Agent::new().await;
     let mut second = Agent::silent().await;
     let status = second.client.hello(hello(&first.lock)).await.unwrap_err();
-    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert_eq!(status.code(), Code::AlreadyExists);
     let start = format!("{} is busy: run run-1 of ann@jump (process ", first.lock);
     assert!(status.message().starts_with(&start), "{}", status.message());
 }
