@@ -23,6 +23,7 @@ use super::{after, stopped};
 use crate::chain;
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
+use crate::jobs::guard::may_start;
 use crate::sys::clock::{monotonic_ns, thread_cpu};
 
 /// Of one `recv`.
@@ -49,6 +50,7 @@ fn run(
     outlet: &Outlet,
     strangers: &mut u32,
 ) -> Result<Outcome, Stopped> {
+    may_start(job.guard)?;
     // Of the port and of the test: one end, whatever came late.
     let began = Instant::now();
     let listener = listen(job.bind_address, job.ports, job.num_conn, &job.socket)

@@ -20,6 +20,7 @@ use super::writer::{DRAIN_MAX, Writer};
 use super::{LONGEST, stopped};
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
+use crate::jobs::guard::may_start;
 use crate::sys::clock::monotonic_ns;
 
 /// Beyond the duration and the drain, a test that has not ended never will.
@@ -36,6 +37,7 @@ pub fn send(job: &SendJob, control: &JobControl, events: tokio::sync::mpsc::Send
 }
 
 fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, Stopped> {
+    may_start(job.guard)?;
     let sockets = connect(job, &control.cancel)?;
     let streams: Vec<_> =
         (0..).zip(sockets).map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
