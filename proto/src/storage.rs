@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::transfer::{Guard, JobId, Stopped, rate};
+use crate::checks::rate;
+use crate::transfer::{Guard, JobId, Stopped};
 use crate::units::{Bytes, BytesPerSecond};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
 
