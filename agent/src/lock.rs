@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Of the holder's line; a stranger may hold the name.
-const ANSWER_BYTES_MAX: u64 = 512;
+const ANSWER_BYTES_MAX: usize = 512;
 
 /// Who holds a node, as another run is told.
 #[derive(Clone, Debug)]
@@ -52,8 +52,11 @@ impl NodeLock {
         match UnixListener::bind_addr(&name) {
             Ok(listener) => Self::answer(listener, holder).map_err(failed),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let asked = tokio::task::spawn_blocking(move || ask(&name)).await;
-                let holder = asked.ok().and_then(Result::ok).filter(|line| !line.is_empty());
+                let asked = tokio::task::spawn_blocking(move || ask(&name));
+                // A stranger that does not accept holds up even the connection.
+                let asked = tokio::time::timeout(2 * ANSWER_DEADLINE, asked).await;
+                let holder = asked.ok().and_then(Result::ok).and_then(Result::ok);
+                let holder = holder.filter(|line| !line.is_empty());
                 let holder = holder.unwrap_or_else(|| "its holder does not answer".to_owned());
                 Err(LockError::Busy { address: address.to_owned(), holder })
             }
@@ -68,9 +71,11 @@ impl NodeLock {
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    // A line fits into the socket's buffer: this does not wait.
+                    // A line fits into the socket's buffer; who has none does not hold up others.
                     Ok((mut other, _)) => {
-                        _ = other.write_all(holder.line(since.elapsed()).as_bytes()).await;
+                        let line = holder.line(since.elapsed());
+                        let telling = other.write_all(line.as_bytes());
+                        _ = tokio::time::timeout(ANSWER_DEADLINE, telling).await;
                     }
                     // Out of descriptors, say: the lock is held all the same.
                     Err(_) => tokio::time::sleep(ANSWER_DEADLINE).await,
@@ -91,8 +96,8 @@ impl Holder {
     fn line(&self, held: Duration) -> String {
         let Self { run_id, owner, process_id } = self;
         let seconds = held.as_secs();
-        printable(&format!("run {run_id} of {owner} (process {process_id}, for {seconds} s)"))
-            + "\n"
+        let line = format!("run {run_id} of {owner} (process {process_id}, for {seconds} s)");
+        cut(printable(&line), ANSWER_BYTES_MAX - 1) + "\n"
     }
 }
 
@@ -104,13 +109,34 @@ fn name_of(address: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("redoline:{address}"))
 }
 
+/// The first line that the holder says, or what of it comes within the deadline.
 fn ask(name: &SocketAddr) -> io::Result<String> {
-    let holder = UnixStream::connect_addr(name)?;
-    holder.set_read_timeout(Some(ANSWER_DEADLINE))?;
-    let mut answer = Vec::new();
-    holder.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
+    let mut holder = UnixStream::connect_addr(name)?;
+    let deadline = Instant::now() + ANSWER_DEADLINE;
+    let (mut answer, mut filled) = ([0; ANSWER_BYTES_MAX], 0);
+    while filled < answer.len() && !answer[..filled].contains(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        holder.set_read_timeout(Some(left))?;
+        match holder.read(&mut answer[filled..]) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer[..filled]);
     Ok(printable(answer.lines().next().unwrap_or_default()))
+}
+
+/// At most `bytes` of a text, in whole characters.
+fn cut(mut text: String, bytes: usize) -> String {
+    let end = (0..=bytes.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
+    text
 }
 
 fn printable(text: &str) -> String {
@@ -119,6 +145,8 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn holder(owner: &str) -> Holder {
@@ -149,6 +177,32 @@ mod tests {
         let _lock = NodeLock::take("2001:db8::66", holder("ann")).await.unwrap();
         let same = NodeLock::take("2001:DB8:0:0::66", holder("bob")).await;
         assert!(matches!(same, Err(LockError::Busy { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_long_name_is_cut_to_one_line() {
+        let address = "192.0.2.104";
+        let _lock = NodeLock::take(address, holder(&"ä".repeat(1000))).await.unwrap();
+        let error = NodeLock::take(address, holder("bob")).await.unwrap_err().to_string();
+        assert!(error.starts_with("192.0.2.104 is busy: run r1 of ää"), "{error}");
+        assert!(error.ends_with("ä") && error.len() < 600, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_stranger_that_drips_is_not_heard_out() {
+        let address = "192.0.2.105";
+        let stranger = UnixListener::bind_addr(&name_of(address).unwrap()).unwrap();
+        let dripping = std::thread::spawn(move || {
+            let mut other = stranger.accept().unwrap().0;
+            // Ends when nobody listens any more.
+            while other.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let error = NodeLock::take(address, holder("bob")).await.unwrap_err().to_string();
+        assert!(error.starts_with("192.0.2.105 is busy: "), "{error}");
+        assert!(error.len() < 200, "{error}");
+        dripping.join().unwrap();
     }
 
     #[tokio::test]

@@ -1,10 +1,7 @@
 //! The agent as a process: its arguments, its standard streams, its end.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::{fs, io};
 
-use nix::unistd::geteuid;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -20,7 +17,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "HEX", value_parser = parse_marker)]
     pub marker: String,
 
-    /// Delete the executable at once, and its directory if that is empty and named `redoline-*`
+    /// Delete the executable at once; its directory stays
     #[arg(long)]
     pub remove: bool,
 
@@ -32,8 +29,6 @@ pub struct AgentArgs {
 /// Why an agent did not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("failed to lower the priority")]
-    Nice(#[source] io::Error),
     #[error("failed to take over standard input and output")]
     Streams(#[source] io::Error),
     #[error("failed to start the runtime")]
@@ -56,7 +51,10 @@ pub fn run(args: &AgentArgs) -> Result<Ended, AgentError> {
         }
     }
     if let Some(nice) = args.nice {
-        set_nice(nice).map_err(AgentError::Nice)?;
+        // Limits and security modules may forbid it; a test at the usual priority is still one.
+        if let Err(error) = set_nice(nice) {
+            tracing::warn!(%error, nice, "failed to lower the priority; going on without");
+        }
     }
     streams.write_line(&args.marker).map_err(AgentError::Streams)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -100,26 +98,14 @@ fn log_to_stderr() {
         .try_init();
 }
 
-/// The running process keeps its executable; nobody else sees it any more.
+/// The running process keeps its executable; nobody else sees it any more. Directories are not its
+/// own to remove: other runs may be about to use them.
 fn remove_executable() -> io::Result<()> {
-    let executable = fs::read_link("/proc/self/exe")?;
-    match fs::remove_file(&executable) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match fs::remove_file(fs::read_link("/proc/self/exe")?) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    if let Some(dir) = executable.parent().filter(|dir| is_ours(dir)) {
-        // Not empty: then something else is in it that is not ours to remove.
-        let _ = fs::remove_dir(dir);
-    }
-    Ok(())
 }
-
-fn is_ours(dir: &Path) -> bool {
-    let named = dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX));
-    named && fs::symlink_metadata(dir).is_ok_and(|dir| dir.uid() == geteuid().as_raw())
-}
-
-const PREFIX: &[u8] = b"redoline-";
 
 fn parse_marker(text: &str) -> Result<String, String> {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -67,8 +67,9 @@ where
             () = lease.expired() => Ended::LeaseExpired,
             () = shutdown => Ended::ShutDown,
         };
-        tracing::info!(?ended, "ending");
+        // Before anything that may wait, as a log may.
         jobs.end();
+        tracing::info!(?ended, "ending");
         if !jobs.idle(LAST_WAIT).await {
             tracing::warn!("a job did not end in time");
         }

@@ -143,8 +143,12 @@ impl pb::agent_server::Agent for AgentService {
         self.check_admitted()?;
         let job: StorageJob = read(request)?;
         self.start(job.job, move |control, events| {
-            // Nobody listens any more: then the job is cancelled, too.
-            storage::run(job, &control.cancel, |event| drop(events.blocking_send(event)));
+            storage::run(job, &control.cancel, |event| match event {
+                // The next one says more, and no measurement waits for a listener.
+                StorageEvent::Progress(_) => drop(events.try_send(event)),
+                // Nobody listens any more: then the job is cancelled, too.
+                _ => drop(events.blocking_send(event)),
+            });
         })
     }
 }

@@ -7,6 +7,7 @@
 pub mod units;
 #[macro_use]
 mod crossing;
+mod checks;
 pub mod facts;
 pub mod handshake;
 pub mod storage;

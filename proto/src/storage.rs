@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checks::rate;
 use crate::transfer::{Guard, JobId, Stopped};
 use crate::units::{Bytes, BytesPerSecond};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
@@ -39,6 +40,48 @@ pub struct StoragePoint {
     /// Concurrent readers of `SingleBlock`, outstanding requests (I/O slots) of `DirectPath`.
     pub outstanding: u32,
     pub duration_ms: u64,
+}
+
+/// Reads at a time: sessions of `SingleBlock`, I/O slots of `DirectPath`.
+pub const OUTSTANDING_MAX: u32 = 256;
+
+/// Of one read; the kernel splits larger ones anyway.
+pub const REQUEST_MAX: Bytes = Bytes(32 * Bytes::MIB);
+
+/// Of all buffers of a point: a production host has better uses for its memory.
+pub const BUFFERS_MAX: Bytes = Bytes(256 * Bytes::MIB);
+
+/// A point that no agent reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidPoint {
+    #[error("{outstanding} reads at a time are not 1 to {OUTSTANDING_MAX}")]
+    Outstanding { outstanding: u32 },
+    #[error("reads of {request_bytes} bytes are not 1 byte to {REQUEST_MAX}")]
+    Request { request_bytes: u64 },
+    #[error(
+        "{outstanding} reads of {request} at a time need {buffers} of memory, but {BUFFERS_MAX} is \
+         the most; ask for fewer or smaller reads"
+    )]
+    Buffers { outstanding: u32, request: Bytes, buffers: Bytes },
+}
+
+impl StoragePoint {
+    /// Whether an agent may read it at all, whatever the target is.
+    pub fn check(&self) -> Result<(), InvalidPoint> {
+        let Self { outstanding, request_bytes, .. } = *self;
+        if !(1..=OUTSTANDING_MAX).contains(&outstanding) {
+            return Err(InvalidPoint::Outstanding { outstanding });
+        }
+        if !(1..=REQUEST_MAX.0).contains(&request_bytes) {
+            return Err(InvalidPoint::Request { request_bytes });
+        }
+        let buffers = Bytes(u64::from(outstanding) * request_bytes);
+        if buffers > BUFFERS_MAX {
+            let request = Bytes(request_bytes);
+            return Err(InvalidPoint::Buffers { outstanding, request, buffers });
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -212,14 +255,22 @@ impl FromWire<pb::ReadStorageRequest> for StorageJob {
         Ok(Self {
             job: JobId(wire.job),
             target,
-            points: Vec::from_wire(wire.points).map_err(|error| error.at("points"))?,
+            points: points(wire.points).map_err(|error| error.at("points"))?,
             sample: Duration::from_millis(wire.sample_ms),
             guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
             seed: wire.seed,
             prepare_deadline: Duration::from_millis(wire.prepare_deadline_ms),
-            rate: wire.rate_bytes_per_second.map(BytesPerSecond),
+            rate: wire.rate_bytes_per_second.map(rate).transpose()?,
         })
     }
+}
+
+fn points(wire: Vec<pb::StoragePoint>) -> Result<Vec<StoragePoint>, InvalidMessage> {
+    let points: Vec<StoragePoint> = Vec::from_wire(wire)?;
+    for point in &points {
+        point.check().map_err(|error| InvalidMessage::invalid(error.to_string()))?;
+    }
+    Ok(points)
 }
 
 impl ToWire<pb::StorageEvent> for StorageEvent {
@@ -247,6 +298,75 @@ impl FromWire<pb::StorageEvent> for StorageEvent {
             Event::End(end) => Ok(Self::End {
                 stopped: Option::from_wire(end.stopped).map_err(|error| error.at("stopped"))?,
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINT: StoragePoint = StoragePoint {
+        pattern: StoragePattern::DirectPath,
+        request_bytes: 1 << 20,
+        outstanding: 256,
+        duration_ms: 1000,
+    };
+
+    fn job(point: StoragePoint) -> StorageJob {
+        StorageJob {
+            job: JobId(1),
+            target: StorageTarget::File("/u02/data.dbf".to_owned()),
+            points: vec![POINT, point],
+            sample: Duration::from_millis(100),
+            guard: Guard::default(),
+            seed: 1,
+            prepare_deadline: Duration::from_secs(60),
+            rate: None,
+        }
+    }
+
+    #[track_caller]
+    fn refused(job: StorageJob) -> String {
+        let wire: pb::ReadStorageRequest = job.to_wire();
+        StorageJob::from_wire(wire).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn points_at_the_bounds_survive_the_wire() {
+        let large = StoragePoint { request_bytes: REQUEST_MAX.0, outstanding: 8, ..POINT };
+        let wire: pb::ReadStorageRequest = job(large).to_wire();
+        assert_eq!(StorageJob::from_wire(wire).unwrap(), job(large));
+    }
+
+    #[test]
+    fn points_beyond_the_bounds_are_refused() {
+        for (point, text) in [
+            (
+                StoragePoint { outstanding: 257, ..POINT },
+                "`points` is invalid: 257 reads at a time are not 1 to 256",
+            ),
+            (
+                StoragePoint { request_bytes: REQUEST_MAX.0 + 1, ..POINT },
+                "`points` is invalid: reads of 33554433 bytes are not 1 byte to 32 MiB",
+            ),
+            (
+                StoragePoint { request_bytes: REQUEST_MAX.0, ..POINT },
+                "`points` is invalid: 256 reads of 32 MiB at a time need 8 GiB of memory, but \
+                 256 MiB is the most; ask for fewer or smaller reads",
+            ),
+        ] {
+            assert_eq!(refused(job(point)), text);
+        }
+        assert!(refused(job(StoragePoint { outstanding: 0, ..POINT })).contains("1 to 256"));
+        assert!(refused(job(StoragePoint { request_bytes: 0, ..POINT })).contains("32 MiB"));
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_refused() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let job = StorageJob { rate: Some(BytesPerSecond(rate)), ..job(POINT) };
+            assert!(refused(job).starts_with("`rate_bytes_per_second` is invalid"));
         }
     }
 }

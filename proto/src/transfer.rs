@@ -5,6 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::checks::{
+    InvalidSocketBuffer, MESSAGE_MAX, NUM_CONN_MAX, SOCKET_BUFFER_MAX, SOCKET_BUFFERS_MAX,
+};
+use crate::checks::{
+    interval, message, num_conn, one_host, optional_address, port, positive, rate, socket, token,
+};
 use crate::tcp_info::TcpInfo;
 use crate::units::{Bytes, BytesPerSecond, Share};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
@@ -34,11 +40,13 @@ pub struct SocketRequest {
     pub mss_bytes: Option<u32>,
 }
 
-/// When the agent ends a job by itself.
+/// When the agent ends a job by itself, or does not start it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Guard {
+    /// Ends a job that runs.
     pub cpu_share_max: Option<Share>,
-    /// 1-minute load average per CPU.
+    /// 1-minute load average per CPU above which no job starts. It ends none: a job is part of the
+    /// load, which lags behind by a minute.
     pub load_max: Option<f64>,
 }
 
@@ -279,7 +287,12 @@ impl ToWire<pb::Guard> for Guard {
 
 impl FromWire<pb::Guard> for Guard {
     fn from_wire(wire: pb::Guard) -> Result<Self, InvalidMessage> {
-        Ok(Self { cpu_share_max: wire.cpu_share_max.map(Share), load_max: wire.load_max })
+        let share = wire.cpu_share_max.map(positive).transpose();
+        let load = wire.load_max.map(positive).transpose();
+        Ok(Self {
+            cpu_share_max: share.map_err(|error| error.at("cpu_share_max"))?.map(Share),
+            load_max: load.map_err(|error| error.at("load_max"))?,
+        })
     }
 }
 
@@ -307,12 +320,14 @@ impl FromWire<pb::ReceiveRequest> for ReceiveJob {
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
-            bind_address: address(&wire.bind_address).map_err(|error| error.at("bind_address"))?,
+            bind_address: one_host(&wire.bind_address).map_err(|error| error.at("bind_address"))?,
             ports: (port(wire.port_first)?, port(wire.port_last)?),
+            // A connection's source is compared in this form.
             expected_peer: optional_address(&wire.expected_peer)
-                .map_err(|error| error.at("expected_peer"))?,
+                .map_err(|error| error.at("expected_peer"))?
+                .map(|peer| peer.to_canonical()),
             num_conn: num_conn(wire.num_conn)?,
-            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            socket: socket(wire.socket, wire.num_conn).map_err(|error| error.at("socket"))?,
             deadline: Duration::from_millis(wire.deadline_ms),
             sample: interval(wire.sample_ms).map_err(|error| error.at("sample_ms"))?,
             reading: interval(wire.reading_ms).map_err(|error| error.at("reading_ms"))?,
@@ -349,12 +364,12 @@ impl FromWire<pb::SendRequest> for SendJob {
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
-            address: address(&wire.address).map_err(|error| error.at("address"))?,
+            address: one_host(&wire.address).map_err(|error| error.at("address"))?,
             port: port(wire.port)?,
             bind_address: optional_address(&wire.bind_address)
                 .map_err(|error| error.at("bind_address"))?,
             num_conn: num_conn(wire.num_conn)?,
-            socket: SocketRequest::from_wire(wire.socket).map_err(|error| error.at("socket"))?,
+            socket: socket(wire.socket, wire.num_conn).map_err(|error| error.at("socket"))?,
             message: message(wire.message_bytes)?,
             payload: Payload::from_wire(wire.payload).map_err(|error| error.at("payload"))?,
             duration: interval(wire.duration_ms).map_err(|error| error.at("duration_ms"))?,
@@ -399,65 +414,6 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn token(bytes: &[u8]) -> Result<Token, InvalidMessage> {
-    <[u8; 16]>::try_from(bytes)
-        .map(Token)
-        .map_err(|_| InvalidMessage::invalid("must be 16 bytes").at("token"))
-}
-
-fn address(text: &str) -> Result<IpAddr, InvalidMessage> {
-    text.parse().map_err(|_| InvalidMessage::invalid(format!("`{text}` is no IP address")))
-}
-
-fn optional_address(text: &str) -> Result<Option<IpAddr>, InvalidMessage> {
-    if text.is_empty() { Ok(None) } else { address(text).map(Some) }
-}
-
-fn port(number: u32) -> Result<u16, InvalidMessage> {
-    u16::try_from(number)
-        .map_err(|_| InvalidMessage::invalid(format!("{number} is no port")).at("port"))
-}
-
-fn num_conn(count: u32) -> Result<u32, InvalidMessage> {
-    match count {
-        1..=NUM_CONN_MAX => Ok(count),
-        _ => {
-            Err(InvalidMessage::invalid(format!("{count} is not 1 to {NUM_CONN_MAX}"))
-                .at("num_conn"))
-        }
-    }
-}
-
-/// More connections than this at once no test needs, and no production host should get.
-pub const NUM_CONN_MAX: u32 = 256;
-
-/// A message longer than this would not fit an agent's memory bound (streams × message).
-pub const MESSAGE_MAX: Bytes = Bytes(64 * Bytes::MIB);
-
-fn message(bytes: u64) -> Result<Bytes, InvalidMessage> {
-    match bytes {
-        1..=MAX => Ok(Bytes(bytes)),
-        _ => Err(InvalidMessage::invalid(format!("{bytes} is not 1 to {MAX}")).at("message_bytes")),
-    }
-}
-
-const MAX: u64 = MESSAGE_MAX.0;
-
-fn interval(ms: u64) -> Result<Duration, InvalidMessage> {
-    if ms == 0 {
-        return Err(InvalidMessage::invalid("must be above 0"));
-    }
-    Ok(Duration::from_millis(ms))
-}
-
-fn rate(bytes_per_second: f64) -> Result<BytesPerSecond, InvalidMessage> {
-    if bytes_per_second.is_finite() && bytes_per_second > 0.0 {
-        Ok(BytesPerSecond(bytes_per_second))
-    } else {
-        Err(InvalidMessage::invalid("must be above 0").at("rate_bytes_per_second"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -476,7 +432,8 @@ mod tests {
         #[test]
         fn every_send_job_survives_the_wire(
             job: u64, token: [u8; 16], port: u16, num_conn in 1..=NUM_CONN_MAX,
-            message in 1..=MESSAGE_MAX.0, ms in 1..1_000_000u64, buffer: Option<u64>,
+            message in 1..=MESSAGE_MAX.0, ms in 1..1_000_000u64,
+            buffer in prop::option::of(1..=SOCKET_BUFFERS_MAX.0 / u64::from(NUM_CONN_MAX)),
         ) {
             let job = SendJob {
                 job: JobId(job),

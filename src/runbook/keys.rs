@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redoline_proto::storage::{OUTSTANDING_MAX, REQUEST_MAX};
 use redoline_proto::transfer::{MESSAGE_MAX, NUM_CONN_MAX};
 use redoline_proto::units::Bytes;
 
@@ -18,7 +19,7 @@ const NAME: Kind = Kind::Text;
 const NUM_CONN: Kind = Kind::Integer { min: 1, max: NUM_CONN_MAX };
 /// The smallest that IPv4 hosts must take (RFC 791), and the largest IP packet.
 const MTU: Kind = Kind::Integer { min: 576, max: 65_535 };
-const OUTSTANDING: Kind = Kind::Integer { min: 1, max: 1024 };
+const OUTSTANDING: Kind = Kind::Integer { min: 1, max: OUTSTANDING_MAX };
 const STORED: Kind = Kind::Size { min: 1, max: 1 << 53 };
 
 pub static RUNBOOK: Table = Table {
@@ -280,7 +281,7 @@ pub static STORAGE_READ: Table = Table {
 };
 
 const PATTERN: Kind = Kind::Choice { now: &["single_block", "direct_path"], later: &[] };
-const BLOCK: Kind = Kind::Size { min: 512, max: 64 * Bytes::MIB };
+const BLOCK: Kind = Kind::Size { min: 512, max: REQUEST_MAX.0 };
 
 pub static SCRATCH: Table = Table {
     name: "scratch",

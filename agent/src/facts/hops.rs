@@ -192,10 +192,22 @@ impl Probe {
     }
 }
 
+/// What the kernel makes of ICMP messages (`icmp_err_convert`, `tab_unreach`), and EAGAIN.
 fn is_answer(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
-        Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::EAGAIN | libc::EACCES)
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EOPNOTSUPP
+                | libc::EPROTO
+                | libc::EACCES
+                | libc::EAGAIN
+        )
     )
 }
 
@@ -327,6 +339,16 @@ mod tests {
         assert!(trail.remark.unwrap().starts_with("no more probes could be sent"));
         let late = collate(&[None, None], &WalkEnd::Deadline);
         assert_eq!(late.remark.unwrap(), "the time was over at hop 1");
+    }
+
+    #[test]
+    fn an_icmp_message_that_shows_up_in_a_send_is_an_answer() {
+        let is_answer = |code| is_answer(&io::Error::from_raw_os_error(code));
+        assert!(
+            [libc::ECONNREFUSED, libc::ENETUNREACH, libc::ENOPROTOOPT].map(is_answer)[..]
+                == [true; 3]
+        );
+        assert!(!is_answer(libc::EPERM) && !is_answer(libc::ENOBUFS));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -17,6 +18,10 @@ use super::pages::PageBuffer;
 
 /// Of one second each, in which nothing or at least one read ends.
 const DRAIN_ROUNDS: u32 = 300;
+
+/// For the kernel to get memory again: a second in all.
+const AGAIN_MAX: u32 = 1000;
+const AGAIN_PAUSE: Duration = Duration::from_millis(1);
 
 /// A read that ended.
 #[derive(Debug)]
@@ -62,9 +67,20 @@ impl std::fmt::Debug for ReadRing {
 impl ReadRing {
     /// A ring with `slots` buffers of `request_bytes`; to be used by the calling thread.
     pub fn new(file: Arc<File>, slots: u32, request_bytes: usize) -> io::Result<Self> {
+        Self::with_buffers(file, slots, slots, request_bytes)
+    }
+
+    /// A ring with room for `slots` reads, of which only the first `buffers` have memory.
+    pub fn with_buffers(
+        file: Arc<File>,
+        slots: u32,
+        buffers: u32,
+        request_bytes: usize,
+    ) -> io::Result<Self> {
+        let count = buffers;
         let mut ring = build(slots)?;
         let mut buffers = Vec::new();
-        for _ in 0..slots {
+        for _ in 0..count {
             buffers.push(PageBuffer::new(request_bytes)?);
         }
         let vectors = buffers
@@ -147,11 +163,17 @@ impl ReadRing {
     }
 
     fn enter(&mut self, call: impl Fn(&IoUring) -> io::Result<usize>) -> io::Result<()> {
+        let mut attempts = AGAIN_MAX;
         loop {
             match call(&self.ring) {
                 Ok(_) => return Ok(()),
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR | libc::EAGAIN) => (),
+                    Some(libc::EINTR) => (),
+                    // The kernel is short of memory for requests (io_uring_enter(2)).
+                    Some(libc::EAGAIN) if attempts > 0 => {
+                        attempts -= 1;
+                        thread::sleep(AGAIN_PAUSE);
+                    }
                     // The time is over, or completions must be taken first.
                     Some(libc::ETIME | libc::EBUSY) => return Ok(()),
                     _ => return Err(error),

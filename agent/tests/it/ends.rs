@@ -121,7 +121,7 @@ async fn a_start_that_is_never_called_for_does_not_come() {
 async fn a_transfer_ends_with_its_deadline() {
     let address = own_address();
     let (mut sender, mut receiver) = (Agent::new().await, Agent::new().await);
-    let job = ReceiveJob { deadline: Duration::from_millis(700), ..receive_job(address) };
+    let job = ReceiveJob { deadline: Duration::from_secs(3), ..receive_job(address) };
     let mut received = receiver.client.receive(job).await.unwrap();
     let port = received.port().await;
     let mut sent = sender.client.send(send_job(address, port)).await.unwrap();
@@ -144,7 +144,7 @@ async fn no_port_outlives_the_channel() {
 #[tokio::test(start_paused = true)]
 async fn silence_ends_an_agent() {
     let mut agent = Agent::silent().await;
-    agent.client.hello(hello(agent.address)).await.unwrap();
+    agent.client.hello(hello(&agent.lock)).await.unwrap();
     assert_eq!(agent.served.await.unwrap(), Ended::LeaseExpired);
 }
 

@@ -10,7 +10,7 @@ use std::{fs, io};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
-use crate::support::{Client, hello, own_address};
+use crate::support::{Client, hello, own_lock};
 
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_redoline-agent");
 const MARKER: &str = "0123456789abcdef";
@@ -56,7 +56,7 @@ async fn exit(mut child: Child) -> ExitStatus {
 async fn the_marker_comes_first_and_then_grpc() {
     let process = Process::start(Path::new(EXECUTABLE), &[]);
     let (child, mut client) = process.into_client().await;
-    let answer = client.hello(hello(own_address())).await.unwrap();
+    let answer = client.hello(hello(&own_lock())).await.unwrap();
     assert_eq!(answer.process_id, child.id());
     client.beat().await.unwrap();
     drop(client);
@@ -67,7 +67,7 @@ async fn the_marker_comes_first_and_then_grpc() {
 async fn the_channel_is_nobody_elses_standard_output() {
     let process = Process::start(Path::new(EXECUTABLE), &[]);
     let (child, mut client) = process.into_client().await;
-    client.hello(hello(own_address())).await.unwrap();
+    client.hello(hello(&own_lock())).await.unwrap();
     // Whatever this process, a library or a child of it prints goes where its descriptor 1 leads.
     let stdout = fs::read_link(format!("/proc/{}/fd/1", child.id())).unwrap();
     let stderr = fs::read_link(format!("/proc/{}/fd/2", child.id())).unwrap();
@@ -97,7 +97,7 @@ async fn pipes_will_do_as_well() {
     assert_eq!(line, format!("{MARKER}\n").as_bytes());
     let channel = tokio::io::join(output, child.stdin.take().unwrap());
     let mut client = Client::over(channel).await;
-    client.hello(hello(own_address())).await.unwrap();
+    client.hello(hello(&own_lock())).await.unwrap();
     drop(client);
     assert!(child.wait().await.unwrap().success());
 }
@@ -106,14 +106,14 @@ async fn pipes_will_do_as_well() {
 async fn a_terminated_agent_ends_in_good_order() {
     let process = Process::start(Path::new(EXECUTABLE), &[]);
     let (child, mut client) = process.into_client().await;
-    client.hello(hello(own_address())).await.unwrap();
+    client.hello(hello(&own_lock())).await.unwrap();
     let id = nix::unistd::Pid::from_raw(child.id() as i32);
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
     assert!(exit(child).await.success());
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_to_stay_removes_itself() {
+async fn an_agent_that_is_not_to_stay_removes_itself_and_no_directory() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("redoline-test");
     fs::create_dir(&dir).unwrap();
@@ -121,23 +121,11 @@ async fn an_agent_that_is_not_to_stay_removes_itself() {
     fs::copy(EXECUTABLE, &executable).unwrap();
     let process = start_copy(&executable);
     let (child, mut client) = process.into_client().await;
-    assert!(!dir.exists());
-    client.hello(hello(own_address())).await.unwrap();
-    drop(client);
-    assert!(exit(child).await.success());
-}
-
-#[tokio::test]
-async fn a_directory_that_is_not_ours_stays() {
-    let dir = tempfile::tempdir().unwrap();
-    let executable = dir.path().join("agent");
-    fs::copy(EXECUTABLE, &executable).unwrap();
-    let process = start_copy(&executable);
-    let (child, client) = process.into_client().await;
     assert!(!executable.exists());
-    assert!(dir.path().exists());
+    client.hello(hello(&own_lock())).await.unwrap();
     drop(client);
     assert!(exit(child).await.success());
+    assert!(dir.exists());
 }
 
 /// Another test's fork may hold the copy open for writing for a moment: ETXTBSY.

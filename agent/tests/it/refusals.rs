@@ -38,7 +38,7 @@ async fn strangers_are_closed_without_a_word_and_the_test_still_runs() {
     let answer = tokio::task::spawn_blocking(move || wrong.read(&mut [0; 8])).await.unwrap();
     assert_eq!(answer.unwrap(), 0);
 
-    let job = SendJob { duration: Duration::from_millis(300), ..send_job(address, port) };
+    let job = SendJob { duration: Duration::from_secs(1), ..send_job(address, port) };
     let (id, sent) = (job.job, send(&mut sender, job).await);
     let (sent, received) = start_and_finish(&mut sender.client, id, sent, received).await;
     assert_eq!(received.bytes(), sent.bytes());
@@ -72,7 +72,7 @@ async fn connections_from_elsewhere_are_strangers() {
 
     let job = SendJob {
         bind_address: Some(peer),
-        duration: Duration::from_millis(300),
+        duration: Duration::from_secs(1),
         ..send_job(address, port)
     };
     let (id, sent) = (job.job, send(&mut sender, job).await);
@@ -123,7 +123,7 @@ async fn another_program_that_listens_there_is_told_apart() {
     let address = own_address();
     let other = TcpListener::bind((address, 0)).unwrap();
     let port = other.local_addr().unwrap().port();
-    let job = SendJob { connect_deadline: Duration::from_millis(300), ..send_job(address, port) };
+    let job = SendJob { connect_deadline: Duration::from_secs(2), ..send_job(address, port) };
     let told = failed_send(job).await;
     assert!(told.stop_text().contains("no answer to the token"), "{}", told.stop_text());
 }
@@ -169,7 +169,7 @@ async fn nothing_of_one_test_is_left_for_the_next() {
         socket_buffer_bytes: Some(50_000),
         ..SocketRequest::default()
     };
-    let short = || SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let short = || SendJob { duration: Duration::from_secs(1), ..send_job(address, 0) };
     let (plain, _) = run_test(receive_job(address), short()).await;
     let set = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
     run_test(set, SendJob { socket, ..short() }).await;

@@ -31,8 +31,15 @@ pub const LONG: Duration = Duration::from_secs(30);
 pub fn own_address() -> IpAddr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let process = (std::process::id() % 250) as u8 + 1;
-    IpAddr::from([127, process, (number / 250) as u8, (number % 250) as u8 + 1])
+    assert!(number < 255, "more addresses than one process has");
+    let process = std::process::id();
+    IpAddr::from([127, (process % 250) as u8 + 1, (process / 250 % 250) as u8, number as u8])
+}
+
+/// What no other agent of any process has the lock of.
+pub fn own_lock() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A client of an agent.
@@ -160,7 +167,8 @@ impl Told {
 /// An agent inside this process, with its lock taken.
 pub struct Agent {
     pub client: Client,
-    pub address: IpAddr,
+    /// What it is to take the lock of.
+    pub lock: String,
     pub shutdown: CancellationToken,
     pub served: JoinHandle<Ended>,
 }
@@ -173,12 +181,12 @@ impl Agent {
         let stop = shutdown.clone().cancelled_owned();
         let served =
             tokio::spawn(async { redoline_agent::serve(theirs, stop).await.expect("served") });
-        Self { client: Client::over(ours).await, address: own_address(), shutdown, served }
+        Self { client: Client::over(ours).await, lock: own_lock(), shutdown, served }
     }
 
     pub async fn new() -> Self {
         let mut agent = Self::silent().await;
-        agent.client.hello(hello(agent.address)).await.unwrap();
+        agent.client.hello(hello(&agent.lock)).await.unwrap();
         agent
     }
 
@@ -189,14 +197,14 @@ impl Agent {
     }
 }
 
-pub fn hello(address: IpAddr) -> Hello {
+pub fn hello(lock: &str) -> Hello {
     Hello {
         protocol: PROTOCOL,
         version: "0.0.0-test".to_owned(),
         commit: "none".to_owned(),
         run_id: "run-1".to_owned(),
         owner: "ann@jump".to_owned(),
-        redo_address: address.to_string(),
+        redo_address: lock.to_owned(),
         lease_ms: 60_000,
         clock: ClockQuestion { sent_ns: 7 },
     }
@@ -229,7 +237,7 @@ pub fn send_job(address: IpAddr, port: u16) -> SendJob {
         socket: SocketRequest::default(),
         message: Bytes(1_000_000),
         payload: Payload::Random,
-        duration: Duration::from_millis(600),
+        duration: Duration::from_secs(1),
         reading: Duration::from_millis(100),
         connect_deadline: Duration::from_secs(10),
         go_deadline: LONG,

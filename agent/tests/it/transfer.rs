@@ -32,7 +32,7 @@ async fn everything_that_was_written_is_received_and_counted_once() {
 async fn ipv6_is_as_good() {
     let address = "::1".parse().unwrap();
     let receive = ReceiveJob { expected_peer: Some(address), ..receive_job(address) };
-    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let send = SendJob { duration: Duration::from_secs(1), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     assert!(received.bytes() > 0, "{sent:?} {received:?}");
     assert_eq!(sent.bytes(), received.bytes());
@@ -115,7 +115,7 @@ async fn a_message_may_be_larger_or_smaller_than_the_payload_is_long() {
         let send = SendJob {
             message: Bytes(message),
             payload: Payload::Zeros,
-            duration: Duration::from_millis(200),
+            duration: Duration::from_secs(1),
             ..send_job(address, 0)
         };
         let (sent, received) = run_test(receive_job(address), send).await;
@@ -127,7 +127,7 @@ async fn a_message_may_be_larger_or_smaller_than_the_payload_is_long() {
 #[tokio::test]
 async fn a_default_run_leaves_the_buffers_to_the_system() {
     let address = own_address();
-    let send = SendJob { duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let send = SendJob { duration: Duration::from_secs(1), ..send_job(address, 0) };
     let (_, received) = run_test(receive_job(address), send).await;
     let rmem = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
     let default: u64 = rmem.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
@@ -139,7 +139,7 @@ async fn a_socket_buffer_is_set_at_both_ends_and_read_back() {
     let address = own_address();
     let socket = SocketRequest { socket_buffer_bytes: Some(100_000), ..SocketRequest::default() };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_secs(1), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [sent, received] {
         let start = &told.connected.unwrap().streams[0];
@@ -158,7 +158,7 @@ async fn congestion_control_and_segment_size_are_as_asked_for() {
         ..SocketRequest::default()
     };
     let receive = ReceiveJob { socket: socket.clone(), ..receive_job(address) };
-    let send = SendJob { socket, duration: Duration::from_millis(300), ..send_job(address, 0) };
+    let send = SendJob { socket, duration: Duration::from_secs(1), ..send_job(address, 0) };
     let (sent, received) = run_test(receive, send).await;
     for told in [&sent, &received] {
         assert_eq!(told.connected.as_ref().unwrap().streams[0].congestion_control, "reno");

@@ -3,7 +3,9 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use redoline_proto::storage::{StoragePattern, StoragePoint};
 
@@ -27,6 +29,9 @@ pub struct Choice {
     pub reason: String,
 }
 
+/// For one read through a ring, where one without has just ended.
+const TRIAL_PATIENCE: Duration = Duration::from_secs(10);
+
 /// What may be chosen; tests compare the engines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Allowed {
@@ -45,8 +50,8 @@ impl Engine {
     }
 }
 
-/// Chooses for one point; io_uring is proved by a read before it is trusted.
-pub fn choose(source: &Source, point: &StoragePoint, paced: bool, allowed: Allowed) -> Choice {
+/// Chooses for one point; io_uring is proved by a read before it is trusted. Waits for the disk.
+pub fn choose(source: &Arc<Source>, point: &StoragePoint, paced: bool, allowed: Allowed) -> Choice {
     if point.pattern == StoragePattern::SingleBlock {
         let reason = "one pread per block in each session, as db file sequential read".to_owned();
         return Choice { engine: Engine::Pread, reason };
@@ -54,7 +59,10 @@ pub fn choose(source: &Source, point: &StoragePoint, paced: bool, allowed: Allow
     if allowed != Allowed::All {
         return Choice { engine: Engine::Threads, reason: "io_uring was not asked for".to_owned() };
     }
-    match try_ring(source, point) {
+    let (source, point) = (Arc::clone(source), *point);
+    // A ring waits for its reads before it goes: the thread that owns it may stay behind.
+    let tried = within(TRIAL_PATIENCE, "storage-trial", move || try_ring(&source, &point));
+    match tried.and_then(|tried| tried) {
         Ok(true) => Choice {
             engine: Engine::IoUring,
             reason: "io_uring is available: one thread keeps all requests outstanding".to_owned(),
@@ -71,13 +79,13 @@ pub fn choose(source: &Source, point: &StoragePoint, paced: bool, allowed: Allow
     }
 }
 
-/// One read through a ring; true when waits on it can be bounded.
+/// One read through a ring; true when waits on it can be bounded. The ring has as many slots as the
+/// point will need, but memory for one read only.
 fn try_ring(source: &Source, point: &StoragePoint) -> io::Result<bool> {
-    const PATIENCE: Duration = Duration::from_secs(10);
     let request_bytes = point.request_bytes as usize;
-    let mut ring = ReadRing::new(Arc::clone(&source.file), point.outstanding, request_bytes)?;
+    let file = Arc::clone(&source.file);
+    let mut ring = ReadRing::with_buffers(file, point.outstanding, 1, request_bytes)?;
     ring.submit(0, 0)?;
-    let started = Instant::now();
     loop {
         if let Some(completion) = ring.wait(Duration::from_secs(1))?.pop() {
             let length = completion.outcome?;
@@ -86,10 +94,24 @@ fn try_ring(source: &Source, point: &StoragePoint) -> io::Result<bool> {
                 false => Err(io::Error::other(format!("a trial read gave {length} bytes"))),
             };
         }
-        if started.elapsed() > PATIENCE {
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
     }
+}
+
+/// What `work` gives if it ends in time; its thread goes on without us if it does not.
+pub fn within<T: Send + 'static>(
+    patience: Duration,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (report, reports) = mpsc::sync_channel(1);
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // Nobody listens any more when it took too long.
+        let _ = report.send(work());
+    })?;
+    reports.recv_timeout(patience).map_err(|error| match error {
+        RecvTimeoutError::Timeout => io::ErrorKind::TimedOut.into(),
+        RecvTimeoutError::Disconnected => io::Error::other("its thread ended without a report"),
+    })
 }
 
 fn refusal(error: &io::Error) -> String {
@@ -125,6 +147,14 @@ fn forbidden(io_uring_disabled: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_that_hangs_is_left_behind() {
+        let (_never, hung) = mpsc::channel::<()>();
+        let error = within(Duration::from_millis(1), "hangs", move || hung.recv()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(within(Duration::from_secs(60), "ends", || 7).unwrap(), 7);
+    }
 
     #[test]
     fn the_reason_names_the_setting_that_forbids() {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use redoline_proto::storage::InvalidPoint;
 use redoline_proto::transfer::{StopCause, Stopped};
 use redoline_proto::units::Bytes;
 
@@ -50,8 +51,21 @@ pub enum StorageError {
          of {alignment_bytes} bytes"
     )]
     Unaligned { path: String, request_bytes: u64, alignment_bytes: u32 },
-    #[error("a storage point asks for {what}, but must ask for {allowed}")]
-    InvalidPoint { what: String, allowed: &'static str },
+    #[error(
+        "`{path}` has no direct I/O, which Oracle Database uses and which alone reaches the disk, \
+         though its file system ({filesystem}) may have; choose a file that is not encrypted, not \
+         compressed and not journalled with its data"
+    )]
+    FileWithoutDirectIo { path: String, filesystem: String },
+    #[error(
+        "`{path}` lies on {filesystem}, which keeps its files in memory: reads would measure \
+         memory, not a disk; choose a place on ext4, XFS, NFS or a block device"
+    )]
+    Memory { path: String, filesystem: String },
+    #[error(transparent)]
+    InvalidPoint(#[from] InvalidPoint),
+    #[error("a scratch file of {size} is too small; ask for at least 1 MiB")]
+    ScratchTooSmall { size: Bytes },
     #[error(
         "a scratch file of {size} does not fit in `{dir}`: {free} are free, and {reserve} of them \
          must stay free; ask for a smaller one, or name another directory"

@@ -21,16 +21,22 @@ mod watch;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redoline_proto::storage::{StorageEvent, StorageJob};
 
-use self::engine::Allowed;
+use self::engine::{Allowed, Choice, within};
 use self::error::StorageError;
 use self::pace::Pace;
-use self::point::Setting;
+use self::point::{Setting, Task};
+use self::prepare::Ready;
+use self::target::Source;
 use self::watch::Watch;
 use super::cancel::CancelFlag;
+use super::guard::may_start;
+
+/// For the target to close before the job ends without waiting for it.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs all points of `job`, one after the other; blocks until the last, or until `cancel` is set.
 ///
@@ -59,21 +65,43 @@ fn measure(
     let now = Instant::now();
     let mut watch = Watch::new(job.guard, now);
     let pace = Pace::new(job.rate, now);
-    let ready = prepare::prepare(job, pace.clone(), cancel, &mut watch, |progress| {
+    may_start(job.guard).map_err(StorageError::Limit)?;
+    let ready = prepare::prepare(job, pace.clone(), allowed, cancel, &mut watch, |progress| {
         emit(StorageEvent::Progress(progress));
     })?;
-    emit(StorageEvent::Prepared(ready.prepared));
-    let source = Arc::clone(&ready.source);
-    let setting = Setting { source, sample: job.sample, seed: job.seed, pace, cancel, allowed };
+    let Ready { source, prepared, choices } = *ready;
+    emit(StorageEvent::Prepared(prepared));
+    let setting =
+        Setting { source: Arc::clone(&source), sample: job.sample, seed: job.seed, pace, cancel };
+    let outcome = run_points(job, &setting, choices, &mut watch, emit);
+    drop(setting);
+    close(source);
+    outcome
+}
+
+fn run_points(
+    job: &StorageJob,
+    setting: &Setting<'_>,
+    choices: Vec<Choice>,
+    watch: &mut Watch,
+    emit: &mut impl FnMut(StorageEvent),
+) -> Result<(), StorageError> {
     let mut position = 0;
-    for (index, point) in job.points.iter().enumerate() {
-        if cancel.is_set() {
+    for (index, (point, choice)) in job.points.iter().zip(choices).enumerate() {
+        if setting.cancel.is_set() {
             return Err(StorageError::Cancelled);
         }
-        let result = point::run(&setting, index, point, &mut position, &mut watch, |progress| {
+        let task = Task { index, point, choice };
+        let result = point::run(setting, task, &mut position, watch, |progress| {
             emit(StorageEvent::Progress(progress));
         })?;
         emit(StorageEvent::Result(Box::new(result)));
     }
     Ok(())
+}
+
+/// Closing the last descriptor of a scratch file frees its blocks, which may hang as a read may.
+fn close(source: Arc<Source>) {
+    // What takes longer, or finds no thread, ends with the process at the latest.
+    let _ = within(CLOSE_PATIENCE, "storage-close", move || drop(source));
 }

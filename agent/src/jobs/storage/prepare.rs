@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use redoline_proto::storage::{StorageJob, StoragePrepared, StorageProgress, StorageTarget};
 
+use super::engine::{self, Allowed, Choice};
 use super::error::StorageError;
 use super::pace::Pace;
 use super::point;
@@ -20,6 +21,8 @@ use crate::jobs::cancel::CancelFlag;
 pub struct Ready {
     pub source: Arc<Source>,
     pub prepared: StoragePrepared,
+    /// How each point is read, in their order.
+    pub choices: Vec<Choice>,
 }
 
 #[derive(Debug)]
@@ -35,6 +38,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub fn prepare(
     job: &StorageJob,
     pace: Option<Pace>,
+    allowed: Allowed,
     cancel: &CancelFlag,
     watch: &mut Watch,
     mut progress: impl FnMut(StorageProgress),
@@ -45,7 +49,7 @@ pub fn prepare(
     thread::Builder::new()
         .name("storage-prepare".to_owned())
         .spawn(move || {
-            let done = make_ready(&job_of_thread, pace, &stop_of_thread, &report);
+            let done = make_ready(&job_of_thread, pace, allowed, &stop_of_thread, &report);
             // Nobody listens any more when the job was cancelled.
             let _ = report.send(Message::Done(done));
         })
@@ -85,6 +89,7 @@ impl Drop for StopOnDrop {
 fn make_ready(
     job: &StorageJob,
     pace: Option<Pace>,
+    allowed: Allowed,
     stop: &CancelFlag,
     report: &mpsc::SyncSender<Message>,
 ) -> Result<Box<Ready>, StorageError> {
@@ -92,6 +97,10 @@ fn make_ready(
         // A full queue loses a progress line, never the result.
         let _ = report.try_send(Message::Progress(StorageProgress { text, share_done }));
     };
+    let paced = pace.is_some();
+    for point in &job.points {
+        point.check()?;
+    }
     let source = match &job.target {
         StorageTarget::File(path) => open_existing(path, Expected::RegularFile)?,
         StorageTarget::Device(path) => open_existing(path, Expected::BlockDevice)?,
@@ -106,9 +115,15 @@ fn make_ready(
             })?
         }
     };
+    let source = Arc::new(source);
+    let mut choices = Vec::new();
     for point in &job.points {
+        if stop.is_set() {
+            return Err(StorageError::Cancelled);
+        }
         point::check(point, &source)?;
         source.trial_read(point.request_bytes)?;
+        choices.push(engine::choose(&source, point, paced, allowed));
     }
     let zero_block_share = source.zero_block_share(job.seed, || !stop.is_set())?;
     remarks(&source).into_iter().for_each(|remark| tell(remark, 1.0));
@@ -121,7 +136,7 @@ fn make_ready(
         zero_block_share,
         scratch: source.scratch,
     };
-    Ok(Box::new(Ready { source: Arc::new(source), prepared }))
+    Ok(Box::new(Ready { source, prepared, choices }))
 }
 
 /// What a reader of the figures must know of the target.
@@ -129,12 +144,6 @@ fn remarks(source: &Source) -> Vec<String> {
     /// Below this, holes do not change what is measured.
     const HOLE_SHARE_MIN: f64 = 0.01;
     let mut remarks = Vec::new();
-    if source.is_memory() {
-        remarks.push(format!(
-            "{} keeps its files in memory: these reads measure memory, not a disk",
-            source.filesystem
-        ));
-    }
     if let Some(share) = source.hole_share.filter(|share| *share >= HOLE_SHARE_MIN) {
         remarks.push(format!(
             "{:.0} % of {} were never written (holes): the file system answers reads there \

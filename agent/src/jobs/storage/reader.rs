@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -24,6 +24,8 @@ pub struct Reading {
     pub source: Arc<Source>,
     pub blocks: Blocks,
     pub stop: CancelFlag,
+    /// When the measured window ends, known once it starts; see [`Reading::wait_for_start`].
+    pub end: OnceLock<Instant>,
     pub pace: Option<Pace>,
     /// The next block of a sequential pattern.
     pub cursor: AtomicU64,
@@ -36,6 +38,8 @@ pub struct Tally {
     pub reads: AtomicU64,
     pub bytes: AtomicU64,
     pub short_reads: AtomicU64,
+    /// That ended after the window: they cost the device, but belong to no rate.
+    pub late_reads: AtomicU64,
 }
 
 /// What a reader leaves behind.
@@ -47,21 +51,44 @@ pub struct Done {
 }
 
 impl Reading {
+    /// Waits for the window, as every reader does once it has its buffers.
+    ///
+    /// Whoever gives the point up sets `stop` and then an end.
+    pub fn wait_for_start(&self) {
+        self.end.wait();
+    }
+
     fn may_go_on(&self) -> bool {
-        if self.stop.is_set() {
-            return false;
-        }
-        self.pace.as_ref().is_none_or(|pace| pace.wait(self.blocks.request_bytes, &self.stop))
+        let bytes = self.blocks.request_bytes;
+        !self.is_over(Instant::now())
+            && self.pace.as_ref().is_none_or(|pace| pace.wait(bytes, &self.stop))
+    }
+
+    /// No read starts any more.
+    fn is_over(&self, now: Instant) -> bool {
+        self.stop.is_set() || self.end.get().is_some_and(|end| now >= *end)
     }
 
     fn next_sequential(&self) -> u64 {
         self.blocks.offset(self.cursor.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn count(&self, offset: u64, length: u64) -> Result<(), StorageError> {
+    /// Counts a read that ended at `now`; into `latency` only when that is in the window.
+    fn count(
+        &self,
+        offset: u64,
+        length: u64,
+        (started, now): (Instant, Instant),
+        latency: &mut LatencyRecorder,
+    ) -> Result<(), StorageError> {
         if length == 0 {
             return Err(StorageError::Shrunk { path: self.source.path.clone(), offset });
         }
+        if self.end.get().is_some_and(|end| now > *end) {
+            self.tally.late_reads.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        latency.record(now - started);
         self.tally.reads.fetch_add(1, Ordering::Relaxed);
         self.tally.bytes.fetch_add(length, Ordering::Relaxed);
         if length < self.blocks.request_bytes {
@@ -76,26 +103,31 @@ impl Reading {
 }
 
 /// One session of `db file sequential read`: one random block after the other.
+///
+/// Like all readers it calls `ready` once it has its memory, and then waits for the window.
 pub fn read_random(
     reading: &Reading,
-    buffer: PageBuffer,
     mut random: SplitMix64,
+    ready: impl FnOnce(),
 ) -> Result<Done, StorageError> {
-    read_synchronously(reading, buffer, || {
-        reading.blocks.offset(random.below(reading.blocks.count))
-    })
+    let next_offset = || reading.blocks.offset(random.below(reading.blocks.count));
+    read_synchronously(reading, next_offset, ready)
 }
 
 /// One of the threads that together keep a number of sequential reads outstanding.
-pub fn read_next(reading: &Reading, buffer: PageBuffer) -> Result<Done, StorageError> {
-    read_synchronously(reading, buffer, || reading.next_sequential())
+pub fn read_next(reading: &Reading, ready: impl FnOnce()) -> Result<Done, StorageError> {
+    read_synchronously(reading, || reading.next_sequential(), ready)
 }
 
 fn read_synchronously(
     reading: &Reading,
-    mut buffer: PageBuffer,
     mut next_offset: impl FnMut() -> u64,
+    ready: impl FnOnce(),
 ) -> Result<Done, StorageError> {
+    let request_bytes = reading.blocks.request_bytes as usize;
+    let mut buffer = PageBuffer::new(request_bytes).map_err(StorageError::Resources)?;
+    ready();
+    reading.wait_for_start();
     let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let mut latency = LatencyRecorder::default();
     while reading.may_go_on() {
@@ -103,8 +135,7 @@ fn read_synchronously(
         let started = Instant::now();
         let length = read_at(&reading.source, &mut buffer, offset)
             .map_err(|cause| reading.read_error(offset, cause))?;
-        latency.record(started.elapsed());
-        reading.count(offset, length as u64)?;
+        reading.count(offset, length as u64, (started, Instant::now()), &mut latency)?;
     }
     Ok(Done { latency, cpu_us: cpu_us(UsageWho::RUSAGE_THREAD).saturating_sub(cpu_before) })
 }
@@ -119,11 +150,17 @@ fn read_at(source: &Source, buffer: &mut PageBuffer, offset: u64) -> io::Result<
 }
 
 /// `direct path read`: one thread, each slot submitted again as soon as it completes.
-pub fn read_with_ring(reading: &Reading, slots: u32) -> Result<Done, StorageError> {
-    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
+pub fn read_with_ring(
+    reading: &Reading,
+    slots: u32,
+    ready: impl FnOnce(),
+) -> Result<Done, StorageError> {
     let request_bytes = reading.blocks.request_bytes as usize;
     let ring = ReadRing::new(Arc::clone(&reading.source.file), slots, request_bytes)
         .map_err(StorageError::Resources)?;
+    ready();
+    reading.wait_for_start();
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let requests = vec![Request { offset: 0, started: Instant::now() }; slots as usize];
     let idle = (0..slots).rev().collect();
     let latency = LatencyRecorder::default();
@@ -165,12 +202,14 @@ impl RingReader<'_> {
         }
     }
 
-    /// Submits into idle slots until the pace or the stop flag holds; then how long to wait at most.
+    /// Submits into idle slots until the pace holds or the window is over; then how long to wait at most.
     fn submit_idle(&mut self) -> Result<Duration, StorageError> {
         const PAUSE_MAX: Duration = Duration::from_millis(100);
-        while !self.reading.stop.is_set() {
-            let Some(&slot) = self.idle.last() else { break };
+        while let Some(&slot) = self.idle.last() {
             let now = Instant::now();
+            if self.reading.is_over(now) {
+                break;
+            }
             if let Some(pace) = &self.reading.pace {
                 let bytes = self.reading.blocks.request_bytes;
                 let turn = *self.turn.get_or_insert_with(|| pace.reserve(bytes, now));
@@ -203,8 +242,7 @@ impl RingReader<'_> {
         self.idle.push(completion.slot);
         match completion.outcome {
             Ok(length) => {
-                self.latency.record(now - started);
-                self.reading.count(offset, length.into())
+                self.reading.count(offset, length.into(), (started, now), &mut self.latency)
             }
             // Not read at all: its place in the file is skipped, and it is not counted.
             Err(cause) if is_retry(&cause) => Ok(()),

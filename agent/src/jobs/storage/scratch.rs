@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstatvfs, open, openat, unlinkat};
 use super::error::StorageError;
 use super::offsets::SplitMix64;
 use super::pace::Pace;
-use super::target::{Source, source};
+use super::target::{Source, refuse_memory, source};
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::pages::PageBuffer;
 
@@ -41,6 +41,7 @@ pub fn make(
     let dir =
         open(&*scratch.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|cause| io_error("open the scratch directory", &scratch.dir, cause.into()))?;
+    refuse_memory(dir.as_fd(), &scratch.dir)?;
     let space = fstatvfs(&dir)
         .map_err(|cause| io_error("find the free space of", &scratch.dir, cause.into()))?;
     check_space(&scratch.dir, scratch.size, Bytes(space.f_bavail * space.f_frsize))?;
@@ -56,10 +57,7 @@ pub fn make(
 fn check_space(dir: &str, size: Bytes, free: Bytes) -> Result<(), StorageError> {
     let reserve = Bytes((free.0 / 10).max(Bytes::GIB));
     if size.0 < CHUNK_BYTES {
-        return Err(StorageError::InvalidPoint {
-            what: format!("a scratch file of {size}"),
-            allowed: "at least 1 MiB",
-        });
+        return Err(StorageError::ScratchTooSmall { size });
     }
     if size.0 > free.0.saturating_sub(reserve.0) {
         return Err(StorageError::NoSpace { dir: dir.to_owned(), size, free, reserve });
@@ -184,6 +182,16 @@ mod tests {
         let file: File = create_and_unlink(&handle, flags, Mode::RUSR | Mode::WUSR).unwrap().into();
         file.write_all_at(b"still writable", 0).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_filled_in_memory() {
+        let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+        let dir = dir.path().display().to_string();
+        let scratch = Scratch { dir: dir.clone(), size: Bytes(Bytes::MIB), seed: 1, pace: None };
+        let made = make(&scratch, &CancelFlag::new(), |_| panic!("filled"));
+        let error = made.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{dir}` lies on tmpfs, which")), "{error}");
     }
 
     #[test]

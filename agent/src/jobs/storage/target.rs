@@ -39,9 +39,12 @@ pub struct Source {
 }
 
 /// TMPFS_MAGIC, RAMFS_MAGIC and HUGETLBFS_MAGIC of linux/magic.h.
-const MEMORY_FILESYSTEMS: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
-/// A file system that does not say otherwise takes multiples of this.
-const ALIGNMENT_BYTES: u32 = 4096;
+const MEMORY_FILESYSTEMS: [(u64, &str); 3] =
+    [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
+/// Where nobody says otherwise, as on NFS: the least that any device takes. A trial decides.
+const ALIGNMENT_BYTES: u32 = 512;
+/// What every device with larger blocks takes.
+const LARGE_BLOCK_BYTES: u32 = 4096;
 
 /// Opens an existing file or device. Its kind is checked before it is opened for reading, since
 /// opening a pipe or a tape has effects.
@@ -62,11 +65,17 @@ pub fn source(handle: BorrowedFd<'_>, path: &str, scratch: bool) -> Result<Sourc
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mount = mount_of(&mountinfo, number).filter(|_| !is_device);
     let filesystem = filesystem(handle, is_device, mount.as_ref());
+    if !is_device {
+        // Device nodes themselves lie in memory.
+        refuse_memory(handle, path)?;
+    }
     let file = open_direct(handle, path, &filesystem)?;
     let size_bytes = seek(&file, SeekFrom::End(0))
         .map_err(|cause| io_error("find the size of", path, cause.into()))?;
     let device = Device::below(Path::new("/sys"), number, mount.as_ref());
-    let alignment_bytes = alignment(&file, device.as_ref());
+    let alignment_bytes = alignment(told_alignment(&file), device.as_ref()).ok_or_else(|| {
+        StorageError::FileWithoutDirectIo { path: path.to_owned(), filesystem: filesystem.clone() }
+    })?;
     let hole_share = (!is_device).then(|| hole_share(&file, size_bytes)).flatten();
     let file = Arc::new(File::from(file));
     let path = path.to_owned();
@@ -74,20 +83,25 @@ pub fn source(handle: BorrowedFd<'_>, path: &str, scratch: bool) -> Result<Sourc
 }
 
 impl Source {
-    /// Whether the file system keeps its files in memory: direct I/O is a copy there.
-    pub fn is_memory(&self) -> bool {
-        fstatfs(&*self.file)
-            .is_ok_and(|stat| MEMORY_FILESYSTEMS.contains(&(stat.f_type as u64 & 0xffff_ffff)))
-    }
-
-    /// Proves that reads of this size work here at all.
+    /// Proves that reads of this size work here at all. Waits for the disk.
     pub fn trial_read(&self, request_bytes: u64) -> Result<(), StorageError> {
-        let mut buffer =
-            PageBuffer::new(request_bytes as usize).map_err(StorageError::Resources)?;
-        match self.file.read_at(&mut buffer, 0) {
+        let read = |request_bytes: u64| {
+            let mut buffer = PageBuffer::new(request_bytes as usize)?;
+            self.file.read_at(&mut buffer, 0)
+        };
+        let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+        let large = u64::from(LARGE_BLOCK_BYTES);
+        match read(request_bytes) {
             Ok(_) => Ok(()),
-            Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => Err(self.no_direct_io()),
-            Err(cause) => Err(self.read_error(0, request_bytes, cause)),
+            Err(cause) if !refused(&cause) => Err(self.read_error(0, request_bytes, cause)),
+            Err(_) if !request_bytes.is_multiple_of(large) && read(large).is_ok() => {
+                Err(StorageError::Unaligned {
+                    path: self.path.clone(),
+                    request_bytes,
+                    alignment_bytes: LARGE_BLOCK_BYTES,
+                })
+            }
+            Err(_) => Err(self.no_direct_io()),
         }
     }
 
@@ -175,16 +189,37 @@ fn filesystem(handle: BorrowedFd<'_>, is_device: bool, mount: Option<&Mount>) ->
     }
 }
 
-/// Of offset and length: what the kernel says (Linux 6.1), else the device's logical block, else
-/// 4096.
-fn alignment(file: &OwnedFd, device: Option<&Device>) -> u32 {
-    let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+/// What the kernel says of offset and length (Linux 6.1, some file systems); 0 says that this file
+/// has no direct I/O (statx(2)).
+fn told_alignment(file: &OwnedFd) -> Option<u32> {
+    statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         .ok()
         .filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0)
-        .map(|told| told.stx_dio_offset_align);
-    told.or(device.and_then(|device| device.logical_block_bytes))
-        .filter(|alignment| alignment.is_power_of_two())
-        .unwrap_or(ALIGNMENT_BYTES)
+        .map(|told| told.stx_dio_offset_align)
+}
+
+/// Of offset and length: what the kernel says, else the device's logical block, else 512; `None`
+/// for a file without direct I/O.
+fn alignment(told: Option<u32>, device: Option<&Device>) -> Option<u32> {
+    if told == Some(0) {
+        return None;
+    }
+    let alignment = told
+        .or(device.and_then(|device| device.logical_block_bytes))
+        .filter(|alignment| alignment.is_power_of_two());
+    Some(alignment.unwrap_or(ALIGNMENT_BYTES))
+}
+
+/// Direct I/O is a copy on a file system that keeps its files in memory.
+pub fn refuse_memory(handle: BorrowedFd<'_>, path: &str) -> Result<(), StorageError> {
+    let Ok(stat) = fstatfs(handle) else { return Ok(()) };
+    let kind = stat.f_type as u64 & 0xffff_ffff;
+    match MEMORY_FILESYSTEMS.iter().find(|(magic, _)| *magic == kind) {
+        Some((_, name)) => {
+            Err(StorageError::Memory { path: path.to_owned(), filesystem: (*name).to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Walks data and holes; blocks that were allocated but never written count as holes on ext4.
@@ -227,4 +262,33 @@ fn open_error(path: &str, cause: io::Error) -> StorageError {
 
 fn io_error(operation: &'static str, path: &str, cause: io::Error) -> StorageError {
     StorageError::Io { operation, path: path.to_owned(), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(logical_block_bytes: u32) -> Device {
+        Device { logical_block_bytes: Some(logical_block_bytes), ..Device::default() }
+    }
+
+    #[test]
+    fn a_file_that_is_told_to_have_no_direct_io_has_no_alignment() {
+        assert_eq!(alignment(Some(0), Some(&device(512))), None);
+        assert_eq!(alignment(Some(4096), Some(&device(512))), Some(4096));
+        assert_eq!(alignment(None, Some(&device(4096))), Some(4096));
+    }
+
+    #[test]
+    fn where_nobody_tells_a_trial_of_small_blocks_decides() {
+        assert_eq!(alignment(None, None), Some(512));
+    }
+
+    #[test]
+    fn a_file_in_memory_is_refused_by_its_file_system() {
+        let Ok(file) = tempfile::NamedTempFile::new_in("/dev/shm") else { return };
+        let path = file.path().display().to_string();
+        let error = open_existing(&path, Expected::RegularFile).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("`{path}` lies on tmpfs, which keeps")), "{error}");
+    }
 }

@@ -39,7 +39,6 @@ pub struct Invitation {
 #[derive(Debug)]
 pub struct Admitted {
     pub connections: Vec<TcpStream>,
-    pub first_at: Instant,
     pub strangers: u32,
 }
 
@@ -62,18 +61,15 @@ pub fn admit(
         invitation,
         waiting: Vec::new(),
         strangers: 0,
-        first_at: None,
     };
     let result = door.run(cancel);
     drop(door.listener);
     let strangers = door.strangers + door.waiting.len() as u32;
     let connections: Option<Vec<_>> = door.seats.into_iter().collect();
-    match (result, connections, door.first_at) {
-        (Ok(()), Some(connections), Some(first_at)) => {
-            Ok(Admitted { connections, first_at, strangers })
-        }
-        (Err(stopped), ..) => Err(NotAdmitted { stopped, strangers }),
-        (Ok(()), ..) => unreachable!("the door closes when every seat is taken"),
+    match (result, connections) {
+        (Ok(()), Some(connections)) => Ok(Admitted { connections, strangers }),
+        (Err(stopped), _) => Err(NotAdmitted { stopped, strangers }),
+        (Ok(()), None) => unreachable!("the door closes when every seat is taken"),
     }
 }
 
@@ -84,7 +80,6 @@ struct Door {
     seats: Vec<Option<TcpStream>>,
     waiting: Vec<Guest>,
     strangers: u32,
-    first_at: Option<Instant>,
 }
 
 /// A connection that has not shown its whole hello yet.
@@ -114,6 +109,9 @@ impl Door {
             self.wait().map_err(|error| self.broken(&error))?;
             self.accept().map_err(|error| self.broken(&error))?;
             self.listen_to_guests();
+            if self.has_lost_a_seat() {
+                return Err(self.given_up());
+            }
         }
         Ok(())
     }
@@ -122,7 +120,9 @@ impl Door {
     fn wait(&self) -> io::Result<()> {
         let mut descriptors = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         let guests = self.waiting.iter().map(|guest| guest.socket.as_fd());
-        descriptors.extend(guests.map(|guest| PollFd::new(guest, PollFlags::POLLIN)));
+        let seated = self.seats.iter().flatten().map(AsFd::as_fd);
+        let sockets = guests.chain(seated);
+        descriptors.extend(sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)));
         let timeout = PollTimeout::try_from(ATTENTION).unwrap_or(PollTimeout::ZERO);
         match poll(&mut descriptors, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
@@ -179,10 +179,27 @@ impl Door {
         match seat {
             Some(seat @ None) if guest.welcome().is_ok() => {
                 *seat = Some(guest.socket);
-                self.first_at.get_or_insert(guest.since);
             }
             _ => self.strangers += 1,
         }
+    }
+
+    /// A sender says nothing before all of its connections stand: what can be read is its end.
+    fn has_lost_a_seat(&self) -> bool {
+        if self.seats.iter().all(Option::is_some) {
+            // From here on it may send.
+            return false;
+        }
+        self.seats.iter().flatten().any(|socket| {
+            let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+            poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        })
+    }
+
+    fn given_up(&self) -> Stopped {
+        let (came, wanted) = (self.seats.iter().flatten().count(), self.seats.len());
+        let text = format!("the sender hung up when {came} of {wanted} connections stood");
+        stopped(StopCause::Peer, text)
     }
 
     fn incomplete(&self) -> Stopped {
@@ -234,8 +251,14 @@ mod tests {
 
     const TOKEN: Token = Token([9; 16]);
 
+    type Opened = (std::net::SocketAddr, CancelFlag, JoinHandle<Result<Admitted, NotAdmitted>>);
+
     /// A door for two connections, which gives up after a minute.
-    fn open() -> (std::net::SocketAddr, CancelFlag, JoinHandle<Result<Admitted, NotAdmitted>>) {
+    fn open() -> Opened {
+        open_for(Duration::from_secs(30))
+    }
+
+    fn open_for(hello_deadline: Duration) -> Opened {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let (address, cancel) = (listener.local_addr().unwrap(), CancelFlag::new());
@@ -243,7 +266,7 @@ mod tests {
             token: TOKEN,
             expected_peer: None,
             num_conn: 2,
-            hello_deadline: Duration::from_millis(300),
+            hello_deadline,
             deadline: Instant::now() + Duration::from_secs(60),
         };
         let flag = cancel.clone();
@@ -263,7 +286,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_is_closed_and_delays_nobody() {
-        let (address, _, door) = open();
+        let (address, _, door) = open_for(Duration::from_secs(2));
         let mut silent = TcpStream::connect(address).unwrap();
         let mut first = come(address, 0);
         assert!(is_welcome(&mut first));
@@ -293,6 +316,17 @@ mod tests {
         cancel.set();
         let none = door.join().unwrap().unwrap_err();
         assert_eq!((none.stopped.cause, none.strangers), (StopCause::Cancelled, 2));
+    }
+
+    #[test]
+    fn a_sender_that_hangs_up_is_not_waited_for() {
+        let (address, _, door) = open();
+        let mut first = come(address, 0);
+        assert!(is_welcome(&mut first));
+        drop(first);
+        let none = door.join().unwrap().unwrap_err();
+        assert_eq!(none.stopped.cause, StopCause::Peer);
+        assert_eq!(none.stopped.text, "the sender hung up when 1 of 2 connections stood");
     }
 
     #[test]

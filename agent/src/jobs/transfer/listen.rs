@@ -16,8 +16,8 @@ const SPARE_BACKLOG: u32 = 16;
 pub enum ListenError {
     #[error("{address} is not an address of this host")]
     NotOurs { address: IpAddr },
-    #[error("no free data port at {address}: in use are {}", list(.ports))]
-    InUse { address: IpAddr, ports: Vec<u16> },
+    #[error("no free data port at {address}: {}", reasons(.in_use, .forbidden))]
+    NoFreePort { address: IpAddr, in_use: Vec<u16>, forbidden: Vec<u16> },
     #[error("the range of data ports {first} to {last} is empty")]
     NoPorts { first: u16, last: u16 },
     #[error("failed to listen on {address}")]
@@ -38,26 +38,33 @@ pub fn listen(
     request: &SocketRequest,
 ) -> Result<TcpListener, ListenError> {
     let backlog = (num_conn + SPARE_BACKLOG) as i32;
-    let mut in_use = Vec::new();
+    let (mut in_use, mut forbidden) = (Vec::new(), Vec::new());
     for port in first..=last {
         let address = SocketAddr::new(address, port);
         match listen_on(address, backlog, request)? {
-            Some(listener) => return Ok(listener),
-            None => in_use.push(port),
+            Port::Open(listener) => return Ok(listener),
+            Port::InUse => in_use.push(port),
+            Port::Forbidden => forbidden.push(port),
         }
     }
-    Err(match in_use.is_empty() {
+    Err(match first > last {
         true => ListenError::NoPorts { first, last },
-        false => ListenError::InUse { address, ports: in_use },
+        false => ListenError::NoFreePort { address, in_use, forbidden },
     })
 }
 
-/// `None` when the port is in use.
+enum Port {
+    Open(TcpListener),
+    InUse,
+    /// Privileged (net.ipv4.ip_unprivileged_port_start), or kept by a security module.
+    Forbidden,
+}
+
 fn listen_on(
     address: SocketAddr,
     backlog: i32,
     request: &SocketRequest,
-) -> Result<Option<TcpListener>, ListenError> {
+) -> Result<Port, ListenError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
         .map_err(SocketError::Open)?;
     socket::prepare(&socket, request)?;
@@ -68,13 +75,25 @@ fn listen_on(
         .and_then(|()| socket.listen(backlog))
         .and_then(|()| socket.set_nonblocking(true));
     match opened {
-        Ok(()) => Ok(Some(socket.into())),
+        Ok(()) => Ok(Port::Open(socket.into())),
         Err(cause) => match cause.kind() {
-            io::ErrorKind::AddrInUse => Ok(None),
+            io::ErrorKind::AddrInUse => Ok(Port::InUse),
+            io::ErrorKind::PermissionDenied => Ok(Port::Forbidden),
             io::ErrorKind::AddrNotAvailable => Err(ListenError::NotOurs { address: address.ip() }),
             _ => Err(ListenError::Listen { address, cause }),
         },
     }
+}
+
+fn reasons(in_use: &[u16], forbidden: &[u16]) -> String {
+    let mut reasons = Vec::new();
+    if !in_use.is_empty() {
+        reasons.push(format!("in use are {}", list(in_use)));
+    }
+    if !forbidden.is_empty() {
+        reasons.push(format!("not open to this user are {}", list(forbidden)));
+    }
+    reasons.join("; ")
 }
 
 /// `5555, 5556, 5557`; a long list is cut.
@@ -103,6 +122,20 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let error = listen_at((port, port)).unwrap_err();
         assert_eq!(error.to_string(), format!("no free data port at 127.0.0.1: in use are {port}"));
+    }
+
+    #[test]
+    fn ports_that_a_user_may_not_open_are_told_apart() {
+        let ports = |in_use: &[u16], forbidden: &[u16]| {
+            let (in_use, forbidden) = (in_use.to_vec(), forbidden.to_vec());
+            ListenError::NoFreePort { address: LOOPBACK, in_use, forbidden }.to_string()
+        };
+        let start = "no free data port at 127.0.0.1: ";
+        assert_eq!(ports(&[], &[80]), format!("{start}not open to this user are 80"));
+        assert_eq!(
+            ports(&[1024], &[1022, 1023]),
+            format!("{start}in use are 1024; not open to this user are 1022, 1023")
+        );
     }
 
     #[test]

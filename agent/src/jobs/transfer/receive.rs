@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redoline_proto::transfer::{
     Connected, CpuUse, ReceiveJob, StopCause, Stopped, TransferEnd, TransferEvent,
@@ -23,10 +23,14 @@ use super::{after, stopped};
 use crate::chain;
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
+use crate::jobs::guard::may_start;
 use crate::sys::clock::{monotonic_ns, thread_cpu};
 
 /// Of one `recv`.
 const BUFFER: usize = 256 * Bytes::KIB as usize;
+
+/// No port stays open for longer than this, however long the test is.
+const ADMISSION_MAX: Duration = Duration::from_secs(60);
 
 /// Runs to the end of the test; the last event is always its end.
 pub fn receive(
@@ -46,6 +50,9 @@ fn run(
     outlet: &Outlet,
     strangers: &mut u32,
 ) -> Result<Outcome, Stopped> {
+    may_start(job.guard)?;
+    // Of the port and of the test: one end, whatever came late.
+    let began = Instant::now();
     let listener = listen(job.bind_address, job.ports, job.num_conn, &job.socket)
         .map_err(|error| refused(&error))?;
     let port = listener.local_addr().map_err(|error| failed("listen", &error))?.port();
@@ -56,7 +63,7 @@ fn run(
         expected_peer: job.expected_peer,
         num_conn: job.num_conn,
         hello_deadline: HELLO_DEADLINE,
-        deadline: after(Instant::now(), job.deadline),
+        deadline: after(began, job.deadline.min(ADMISSION_MAX)),
     };
     let admitted = admit(listener, invitation, &control.cancel);
     *strangers = admitted.as_ref().map_or_else(|none| none.strangers, |all| all.strangers);
@@ -80,7 +87,7 @@ fn run(
         sample: job.sample,
         reading: job.reading,
         guard: job.guard,
-        deadline: after(admitted.first_at, job.deadline),
+        deadline: after(began, job.deadline),
         break_off: Stream::stop_receiving,
         stalled: None,
     };

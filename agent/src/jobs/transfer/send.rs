@@ -1,6 +1,6 @@
 //! The sending end of a test.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use super::writer::{DRAIN_MAX, Writer};
 use super::{LONGEST, stopped};
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
+use crate::jobs::guard::may_start;
 use crate::sys::clock::monotonic_ns;
 
 /// Beyond the duration and the drain, a test that has not ended never will.
@@ -36,6 +37,7 @@ pub fn send(job: &SendJob, control: &JobControl, events: tokio::sync::mpsc::Send
 }
 
 fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, Stopped> {
+    may_start(job.guard)?;
     let sockets = connect(job, &control.cancel)?;
     let streams: Vec<_> =
         (0..).zip(sockets).map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
@@ -50,10 +52,9 @@ fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, 
     let started = Instant::now();
     let sampler = Sampler::new(&streams);
     let duration = job.duration.min(LONGEST);
-    let until_ns = monotonic_ns() + duration.as_nanos() as i64;
     let watch = Watch {
         streams: &streams,
-        finishes: crew.start(until_ns),
+        finishes: crew.start(duration),
         sampler,
         control,
         halt: &halt,
@@ -82,9 +83,9 @@ fn wait_for_go(job: &SendJob, control: &JobControl) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// The threads of all streams, each waiting with its payload to be told until when to send.
+/// The threads of all streams, each waiting with its payload to be told for how long to send.
 struct Crew {
-    starts: Vec<mpsc::Sender<i64>>,
+    starts: Vec<mpsc::Sender<Term>>,
     finishes: mpsc::Receiver<Finish>,
 }
 
@@ -96,7 +97,7 @@ impl Crew {
         let writers = writers(job, streams, halt);
         let mut starts = Vec::new();
         for (place, writer) in writers.enumerate() {
-            let (start, started) = mpsc::channel();
+            let (start, started) = mpsc::channel::<Term>();
             starts.push(start);
             let (ready, finished) = (ready.clone(), finished.clone());
             let (payload, count) = (job.payload, streams.len());
@@ -104,8 +105,8 @@ impl Crew {
                 let ring = Ring::new(payload, count);
                 // Nobody listens, and nobody starts it, when the test was given up.
                 let _ = ready.send(());
-                if let Ok(until_ns) = started.recv() {
-                    let _ = finished.send(writer.send_all(ring, until_ns));
+                if let Ok(term) = started.recv() {
+                    let _ = finished.send(writer.send_all(ring, term.until_ns()));
                 }
             };
             let thread = thread::Builder::new().name(format!("send-{place}"));
@@ -121,12 +122,27 @@ impl Crew {
     }
 
     /// Tells what each thread leaves behind.
-    fn start(self, until_ns: i64) -> mpsc::Receiver<Finish> {
+    fn start(self, duration: Duration) -> mpsc::Receiver<Finish> {
+        let term = Term { duration, until_ns: Arc::default() };
         for start in self.starts {
             // A thread that is gone is missed by whoever waits for its finish.
-            let _ = start.send(until_ns);
+            let _ = start.send(term.clone());
         }
         self.finishes
+    }
+}
+
+/// How long all streams send, from the moment on in which the first of them runs: on a busy host,
+/// that is later than the call to start.
+#[derive(Clone, Debug)]
+struct Term {
+    duration: Duration,
+    until_ns: Arc<OnceLock<i64>>,
+}
+
+impl Term {
+    fn until_ns(&self) -> i64 {
+        *self.until_ns.get_or_init(|| monotonic_ns() + self.duration.as_nanos() as i64)
     }
 }
 

@@ -16,7 +16,10 @@ use crate::sys::tcp_info;
 pub enum SocketError {
     #[error("congestion control `{name}` is not available on this host; available are {available}")]
     UnknownCongestionControl { name: String, available: String },
-    #[error("congestion control `{name}` may not be chosen by this user; allowed are {allowed}")]
+    #[error(
+        "congestion control `{name}` may not be chosen by this user: root may choose it, or add it \
+         to net.ipv4.tcp_allowed_congestion_control; allowed here: {allowed}"
+    )]
     ForbiddenCongestionControl { name: String, allowed: String },
     #[error("failed to set {option} to {value}")]
     Set {
@@ -186,6 +189,19 @@ mod tests {
         let error = prepare(&fresh(), &request).unwrap_err().to_string();
         let start = "congestion control `warp` is not available on this host; available are ";
         assert!(error.starts_with(start) && error.contains("reno"), "{error}");
+    }
+
+    #[test]
+    fn a_forbidden_congestion_control_names_the_way_out() {
+        let error = SocketError::ForbiddenCongestionControl {
+            name: "bbr".to_owned(),
+            allowed: "reno, cubic".to_owned(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "congestion control `bbr` may not be chosen by this user: root may choose it, or add \
+             it to net.ipv4.tcp_allowed_congestion_control; allowed here: reno, cubic"
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::jobs::cancel::CancelFlag;
 use crate::jobs::cpu::CpuTicks;
 use crate::jobs::guard::Watchman;
 use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::sys::tcp;
 
 /// How late a cancelled test may notice.
 const ATTENTION: Duration = Duration::from_millis(50);
@@ -108,6 +109,7 @@ impl Watch<'_> {
                 self.sampler.ship(self.outlet);
             }
         }
+        self.cut_off(&finished);
         self.sampler.finish(self.outlet);
         self.outcome(finished, &meter, stop.map(|(stopped, _)| stopped))
     }
@@ -136,6 +138,17 @@ impl Watch<'_> {
         self.halt.set();
         self.streams.iter().for_each(|stream| (self.break_off)(stream));
         stopped
+    }
+
+    /// What did not come to its end goes now: telling the rest may have to wait for a listener, and
+    /// the peer and the network must not.
+    fn cut_off(&self, finished: &[Option<Finish>]) {
+        for (stream, finish) in self.streams.iter().zip(finished) {
+            if finish.as_ref().is_none_or(|finish| !finish.drained) {
+                // One that has gone already is what is wanted.
+                let _ = tcp::reset(&stream.socket);
+            }
+        }
     }
 
     fn outcome(

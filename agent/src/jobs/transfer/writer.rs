@@ -22,8 +22,11 @@ use crate::sys::{tcp, tcp_info};
 pub const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// For what is under way to arrive, once the last byte is written.
-const DRAIN_MIN: Duration = Duration::from_secs(2);
-pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+const DRAIN_MIN: Duration = Duration::from_secs(5);
+pub const DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// A first write that waits for its turn when the time is over does not do so in a busy loop.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Between two looks whether it has.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
@@ -54,7 +57,8 @@ enum WriteEnd {
 }
 
 impl Writer {
-    /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble.
+    /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble; but at least one write,
+    /// however late a busy host lets this thread run.
     pub fn send_all(&self, ring: Ring, until_ns: i64) -> Finish {
         let cpu_before = thread_cpu();
         let began = Instant::now();
@@ -79,14 +83,15 @@ impl Writer {
         let message = self.message.0 as usize;
         let mut left = message;
         self.stream.progress.begin(now_ns);
-        while now_ns < until_ns {
+        while now_ns < until_ns || self.stream.progress.bytes() == 0 {
             if self.halt.is_set() {
                 return WriteEnd::Halted;
             }
             let most = match allowance.next(left, now_ns) {
                 Next::Write { bytes } => bytes,
                 Next::Wait(time) => {
-                    self.halt.wait_timeout(time.min(nanoseconds_until(now_ns, until_ns)));
+                    let left = nanoseconds_until(now_ns, until_ns).max(PAUSE_MIN);
+                    self.halt.wait_timeout(time.min(left));
                     now_ns = monotonic_ns();
                     continue;
                 }
@@ -115,14 +120,21 @@ impl Writer {
             return false;
         }
         let unacked = tcp::unacked_bytes(socket).unwrap_or(0);
-        let deadline =
-            Instant::now() + drain_time(unacked, self.stream.progress.bytes(), wrote_for);
+        self.all_arrived(
+            Instant::now() + drain_time(unacked, self.stream.progress.bytes(), wrote_for),
+        )
+    }
+
+    fn all_arrived(&self, deadline: Instant) -> bool {
+        let socket = &self.stream.socket;
         loop {
-            // Counts the FIN, too.
+            // The state first: the last acknowledgement and the peer's FIN may come between the
+            // two, and close a connection that has delivered everything.
+            let closed = tcp_info::read(socket).is_ok_and(|tcp| tcp.state == Some(CLOSED));
+            // Counts the FIN, too; a reset leaves it as it was.
             if tcp::unacked_bytes(socket).is_ok_and(|bytes| bytes == 0) {
                 return true;
             }
-            let closed = tcp_info::read(socket).is_ok_and(|tcp| tcp.state == Some(CLOSED));
             if closed || Instant::now() >= deadline || self.halt.is_set() {
                 return false;
             }
@@ -169,14 +181,75 @@ fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use redoline_proto::transfer::Payload;
+
     use super::*;
+
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_write_timeout(Some(SEND_TIMEOUT)).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    fn writer(socket: TcpStream) -> Writer {
+        Writer {
+            place: 0,
+            stream: Arc::new(Stream::new(0, socket)),
+            halt: CancelFlag::new(),
+            message: Bytes(1000),
+            bytes_max: None,
+            budget: None,
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn a_stream_that_runs_too_late_still_writes_once() {
+        let (near, mut far) = connection();
+        let writer = writer(near);
+        let reader = thread::spawn(move || far.read_to_end(&mut Vec::new()).unwrap());
+        let finish = writer.send_all(Ring::new(Payload::Zeros, 1), monotonic_ns() - 1);
+        assert!(finish.drained);
+        assert_eq!(reader.join().unwrap() as u64, writer.stream.progress.bytes());
+        assert!(writer.stream.progress.bytes() > 0);
+    }
+
+    #[test]
+    fn a_connection_that_closed_after_its_last_acknowledgement_is_drained() {
+        let (near, mut far) = connection();
+        let writer = writer(near);
+        writer.stream.socket.shutdown(Shutdown::Write).unwrap();
+        far.read_to_end(&mut Vec::new()).unwrap();
+        drop(far);
+        while tcp_info::read(&writer.stream.socket).unwrap().state != Some(CLOSED) {
+            thread::yield_now();
+        }
+        assert!(writer.all_arrived(Instant::now()));
+    }
+
+    #[test]
+    fn a_connection_that_was_reset_is_not_drained() {
+        let (near, far) = connection();
+        let writer = writer(near);
+        (&writer.stream.socket).write_all(&[7; 1000]).unwrap();
+        // Unread bytes make the close a reset.
+        far.peek(&mut [0]).unwrap();
+        (&writer.stream.socket).write_all(&[7; 1000]).unwrap();
+        drop(far);
+        assert!(!writer.drain(Duration::from_secs(1)));
+    }
 
     #[test]
     fn a_slow_path_gets_more_time_to_drain() {
         let minute = Duration::from_secs(60);
-        assert_eq!(drain_time(0, 1000, minute), Duration::from_secs(2));
-        assert_eq!(drain_time(25, 1000, minute), Duration::from_secs(3));
-        assert_eq!(drain_time(1000, 1000, minute), Duration::from_secs(5));
-        assert_eq!(drain_time(0, 0, minute), Duration::from_secs(2));
+        assert_eq!(drain_time(0, 1000, minute), Duration::from_secs(5));
+        assert_eq!(drain_time(50, 1000, minute), Duration::from_secs(6));
+        assert_eq!(drain_time(1000, 1000, minute), Duration::from_secs(10));
+        assert_eq!(drain_time(0, 0, minute), Duration::from_secs(5));
     }
 }

@@ -1,0 +1,236 @@
+//! Bounds of what an agent may be asked for, and the checks that hold messages to them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::transfer::{SocketRequest, Token};
+use crate::units::{Bytes, BytesPerSecond};
+use crate::{FromWire, InvalidMessage, pb};
+
+/// More connections than this at once no test needs, and no production host should get.
+pub const NUM_CONN_MAX: u32 = 256;
+
+/// A message longer than this would not fit an agent's memory bound (streams × message).
+pub const MESSAGE_MAX: Bytes = Bytes(64 * Bytes::MIB);
+
+/// Of one socket. With CAP_NET_ADMIN an agent goes past the system's maximum, but not past this.
+pub const SOCKET_BUFFER_MAX: Bytes = Bytes(256 * Bytes::MIB);
+
+/// Of the buffers of all connections of a test: the kernel's memory is shared by the whole host.
+pub const SOCKET_BUFFERS_MAX: Bytes = Bytes(Bytes::GIB);
+
+pub(crate) fn token(bytes: &[u8]) -> Result<Token, InvalidMessage> {
+    <[u8; 16]>::try_from(bytes)
+        .map(Token)
+        .map_err(|_| InvalidMessage::invalid("must be 16 bytes").at("token"))
+}
+
+fn address(text: &str) -> Result<IpAddr, InvalidMessage> {
+    let scoped = text.split_once('%').is_some_and(|(address, _)| address.parse::<IpAddr>().is_ok());
+    match text.parse() {
+        // Its interface is missing, and has no place in what is asked.
+        Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => Err(no_link_local(text)),
+        Ok(address) => Ok(address),
+        Err(_) if scoped => Err(no_link_local(text)),
+        Err(_) => Err(InvalidMessage::invalid(format!("`{text}` is no IP address"))),
+    }
+}
+
+fn no_link_local(text: &str) -> InvalidMessage {
+    InvalidMessage::invalid(format!(
+        "`{text}` holds on one link only: link-local addresses and scopes (`%`) are not supported; \
+         give a global or unique local address"
+    ))
+}
+
+/// A port that is open on every interface would be open to networks that are no part of the test.
+pub(crate) fn one_host(text: &str) -> Result<IpAddr, InvalidMessage> {
+    let address = address(text)?;
+    let plain = address.to_canonical();
+    if plain.is_unspecified() || plain.is_multicast() || plain == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(InvalidMessage::invalid(format!("`{text}` is not the address of one host")));
+    }
+    Ok(address)
+}
+
+pub(crate) fn optional_address(text: &str) -> Result<Option<IpAddr>, InvalidMessage> {
+    if text.is_empty() { Ok(None) } else { address(text).map(Some) }
+}
+
+pub(crate) fn port(number: u32) -> Result<u16, InvalidMessage> {
+    u16::try_from(number)
+        .map_err(|_| InvalidMessage::invalid(format!("{number} is no port")).at("port"))
+}
+
+pub(crate) fn num_conn(count: u32) -> Result<u32, InvalidMessage> {
+    match count {
+        1..=NUM_CONN_MAX => Ok(count),
+        _ => {
+            Err(InvalidMessage::invalid(format!("{count} is not 1 to {NUM_CONN_MAX}"))
+                .at("num_conn"))
+        }
+    }
+}
+
+/// Socket buffers that no agent asks the kernel for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidSocketBuffer {
+    #[error("a socket buffer of {bytes} bytes is not 1 byte to {SOCKET_BUFFER_MAX}")]
+    One { bytes: u64 },
+    #[error(
+        "{num_conn} connections with socket buffers of {buffer} may take {all} of the kernel's \
+         memory, but {SOCKET_BUFFERS_MAX} is the most"
+    )]
+    All { num_conn: u32, buffer: Bytes, all: Bytes },
+}
+
+impl SocketRequest {
+    /// Whether an agent may ask this of the sockets of `num_conn` connections.
+    pub fn check(&self, num_conn: u32) -> Result<(), InvalidSocketBuffer> {
+        let Some(buffer) = self.socket_buffer_bytes.map(Bytes) else { return Ok(()) };
+        if !(1..=SOCKET_BUFFER_MAX.0).contains(&buffer.0) {
+            return Err(InvalidSocketBuffer::One { bytes: buffer.0 });
+        }
+        let all = Bytes(buffer.0.saturating_mul(num_conn.into()));
+        if all > SOCKET_BUFFERS_MAX {
+            return Err(InvalidSocketBuffer::All { num_conn, buffer, all });
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn socket(
+    wire: Option<pb::SocketRequest>,
+    num_conn: u32,
+) -> Result<SocketRequest, InvalidMessage> {
+    let request = SocketRequest::from_wire(wire)?;
+    request
+        .check(num_conn)
+        .map_err(|error| InvalidMessage::invalid(error.to_string()).at("socket_buffer_bytes"))?;
+    Ok(request)
+}
+
+pub(crate) fn message(bytes: u64) -> Result<Bytes, InvalidMessage> {
+    const MAX: u64 = MESSAGE_MAX.0;
+    match bytes {
+        1..=MAX => Ok(Bytes(bytes)),
+        _ => Err(InvalidMessage::invalid(format!("{bytes} is not 1 to {MAX}")).at("message_bytes")),
+    }
+}
+
+pub(crate) fn interval(ms: u64) -> Result<Duration, InvalidMessage> {
+    if ms == 0 {
+        return Err(InvalidMessage::invalid("must be above 0"));
+    }
+    Ok(Duration::from_millis(ms))
+}
+
+pub(crate) fn rate(bytes_per_second: f64) -> Result<BytesPerSecond, InvalidMessage> {
+    positive(bytes_per_second)
+        .map(BytesPerSecond)
+        .map_err(|error| error.at("rate_bytes_per_second"))
+}
+
+pub(crate) fn positive(number: f64) -> Result<f64, InvalidMessage> {
+    if number.is_finite() && number > 0.0 {
+        Ok(number)
+    } else {
+        Err(InvalidMessage::invalid("must be above 0"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ToWire;
+    use crate::transfer::{Guard, JobId, ReceiveJob};
+
+    fn receive_request() -> pb::ReceiveRequest {
+        let ms = Duration::from_millis(100);
+        let job = ReceiveJob {
+            job: JobId(1),
+            token: Token([1; 16]),
+            bind_address: "192.0.2.1".parse().unwrap(),
+            ports: (5555, 5560),
+            expected_peer: None,
+            num_conn: 8,
+            socket: SocketRequest::default(),
+            deadline: ms,
+            sample: ms,
+            reading: ms,
+            guard: Guard::default(),
+        };
+        job.to_wire()
+    }
+
+    #[track_caller]
+    fn refused(wire: pb::ReceiveRequest) -> String {
+        ReceiveJob::from_wire(wire).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_port_is_opened_on_one_address_only() {
+        for bind in ["0.0.0.0", "::", "::ffff:0.0.0.0", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            let text =
+                refused(pb::ReceiveRequest { bind_address: bind.into(), ..receive_request() });
+            assert_eq!(
+                text,
+                format!("`bind_address` is invalid: `{bind}` is not the address of one host")
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_link_are_refused_with_the_way_out() {
+        for bind in ["fe80::1%eth0", "fe80::1"] {
+            let text =
+                refused(pb::ReceiveRequest { bind_address: bind.into(), ..receive_request() });
+            assert!(text.contains(bind) && text.contains("global or unique local"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expected_peer_is_compared_in_its_plain_form() {
+        let wire =
+            pb::ReceiveRequest { expected_peer: "::ffff:192.0.2.9".into(), ..receive_request() };
+        let job = ReceiveJob::from_wire(wire).unwrap();
+        assert_eq!(job.expected_peer, Some("192.0.2.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_guard_is_a_number_above_0() {
+        for number in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let share = pb::Guard { cpu_share_max: Some(number), load_max: None };
+            let load = pb::Guard { cpu_share_max: None, load_max: Some(number) };
+            for guard in [share, load] {
+                let text = refused(pb::ReceiveRequest { guard: Some(guard), ..receive_request() });
+                assert!(text.ends_with("is invalid: must be above 0"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn socket_buffers_have_a_bound_each_and_together() {
+        let request =
+            |bytes| SocketRequest { socket_buffer_bytes: Some(bytes), ..Default::default() };
+        assert_eq!(request(SOCKET_BUFFER_MAX.0).check(4), Ok(()));
+        for (bytes, text) in [
+            (
+                SOCKET_BUFFER_MAX.0 + 1,
+                "a socket buffer of 268435457 bytes is not 1 byte to 256 MiB",
+            ),
+            (0, "a socket buffer of 0 bytes is not 1 byte to 256 MiB"),
+            (
+                SOCKET_BUFFER_MAX.0,
+                "8 connections with socket buffers of 256 MiB may take 2 GiB of the kernel's \
+                 memory, but 1 GiB is the most",
+            ),
+        ] {
+            let socket = request(bytes).to_wire();
+            assert_eq!(
+                refused(pb::ReceiveRequest { socket, ..receive_request() }),
+                format!("`socket.socket_buffer_bytes` is invalid: {text}")
+            );
+        }
+    }
+}
