@@ -134,9 +134,10 @@ fn side_by_side() -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let controller = folder.join("redoline");
     let agent = folder.join(format!("redoline-agent-{}-linux", std::env::consts::ARCH));
-    for (from, to) in
-        [(PathBuf::from(env!("CARGO_BIN_EXE_redoline")), &controller), (build_static_agent()?, &agent)]
-    {
+    for (from, to) in [
+        (PathBuf::from(env!("CARGO_BIN_EXE_redoline")), &controller),
+        (build_static_agent()?, &agent),
+    ] {
         let part = to.with_extension("part");
         fs::copy(from, &part)?;
         fs::rename(part, to)?;
