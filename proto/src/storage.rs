@@ -130,10 +130,13 @@ pub struct StorageResult {
     /// `pread`, `io_uring`, `threads`.
     pub engine: String,
     pub engine_reason: String,
+    /// That ended in the window.
     pub reads: u64,
     pub bytes: u64,
+    /// Of the window: from all readers being ready until none starts another read.
     pub elapsed_ns: u64,
     pub samples: Vec<StorageSample>,
+    /// Of every read that began in the window, also of those that ended after it.
     pub latency: Latency,
     /// `/proc/self/io` read_bytes over bytes asked for: 1 when every byte came from a device.
     pub device_read_ratio: Option<f64>,

@@ -20,8 +20,8 @@ use super::pages::PageBuffer;
 const DRAIN_ROUNDS: u32 = 300;
 
 /// For the kernel to get memory again: a second in all.
-const AGAIN_MAX: u32 = 1000;
-const AGAIN_PAUSE: Duration = Duration::from_millis(1);
+pub const AGAIN_MAX: u32 = 1000;
+pub const AGAIN_PAUSE: Duration = Duration::from_millis(1);
 
 /// A read that ended.
 #[derive(Debug)]

@@ -68,7 +68,8 @@ pub fn check(point: &StoragePoint, source: &Source) -> Result<Blocks, StorageErr
 /// what the one before left in a cache.
 ///
 /// The measured window opens once all readers are ready and lasts as long as the point asks: reads
-/// that end after it are waited for, and are part of no figure but the device's.
+/// that end after it are waited for, and are part of the latencies and of the device's figures, but
+/// of no rate.
 pub fn run(
     setting: &Setting<'_>,
     task: Task<'_>,

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -16,7 +17,7 @@ use super::pace::Pace;
 use super::target::Source;
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::pages::PageBuffer;
-use crate::sys::read_ring::{Completion, ReadRing};
+use crate::sys::read_ring::{AGAIN_MAX, AGAIN_PAUSE, Completion, ReadRing};
 
 /// What all readers of a point share.
 #[derive(Debug)]
@@ -73,7 +74,8 @@ impl Reading {
         self.blocks.offset(self.cursor.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Counts a read that ended at `now`; into `latency` only when that is in the window.
+    /// Counts a read that ended at `now`. Rates are of the window; latencies are of every read that
+    /// it began, or the longest would be missing.
     fn count(
         &self,
         offset: u64,
@@ -84,11 +86,11 @@ impl Reading {
         if length == 0 {
             return Err(StorageError::Shrunk { path: self.source.path.clone(), offset });
         }
+        latency.record(now - started);
         if self.end.get().is_some_and(|end| now > *end) {
             self.tally.late_reads.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        latency.record(now - started);
         self.tally.reads.fetch_add(1, Ordering::Relaxed);
         self.tally.bytes.fetch_add(length, Ordering::Relaxed);
         if length < self.blocks.request_bytes {
@@ -126,10 +128,10 @@ fn read_synchronously(
 ) -> Result<Done, StorageError> {
     let request_bytes = reading.blocks.request_bytes as usize;
     let mut buffer = PageBuffer::new(request_bytes).map_err(StorageError::Resources)?;
+    let mut latency = LatencyRecorder::default();
     ready();
     reading.wait_for_start();
     let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
-    let mut latency = LatencyRecorder::default();
     while reading.may_go_on() {
         let offset = next_offset();
         let started = Instant::now();
@@ -158,13 +160,13 @@ pub fn read_with_ring(
     let request_bytes = reading.blocks.request_bytes as usize;
     let ring = ReadRing::new(Arc::clone(&reading.source.file), slots, request_bytes)
         .map_err(StorageError::Resources)?;
-    ready();
-    reading.wait_for_start();
-    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let requests = vec![Request { offset: 0, started: Instant::now() }; slots as usize];
     let idle = (0..slots).rev().collect();
     let latency = LatencyRecorder::default();
-    let mut reader = RingReader { reading, ring, requests, idle, turn: None, latency };
+    let mut reader = RingReader { reading, ring, requests, idle, turn: None, again: 0, latency };
+    ready();
+    reading.wait_for_start();
+    let cpu_before = cpu_us(UsageWho::RUSAGE_THREAD);
     let outcome = reader.run();
     let latency = std::mem::take(&mut reader.latency);
     // Waits for what is outstanding after an error.
@@ -187,6 +189,8 @@ struct RingReader<'a> {
     idle: Vec<u32>,
     /// When the pace lets the next read go.
     turn: Option<Instant>,
+    /// Reads in a row that the kernel wants to be asked for again.
+    again: u32,
     latency: LatencyRecorder,
 }
 
@@ -202,7 +206,8 @@ impl RingReader<'_> {
         }
     }
 
-    /// Submits into idle slots until the pace holds or the window is over; then how long to wait at most.
+    /// Submits into idle slots until the pace holds or the window is over; then how long to wait at
+    /// most.
     fn submit_idle(&mut self) -> Result<Duration, StorageError> {
         const PAUSE_MAX: Duration = Duration::from_millis(100);
         while let Some(&slot) = self.idle.last() {
@@ -242,10 +247,15 @@ impl RingReader<'_> {
         self.idle.push(completion.slot);
         match completion.outcome {
             Ok(length) => {
+                self.again = 0;
                 self.reading.count(offset, length.into(), (started, now), &mut self.latency)
             }
             // Not read at all: its place in the file is skipped, and it is not counted.
-            Err(cause) if is_retry(&cause) => Ok(()),
+            Err(cause) if is_retry(&cause) && self.again < AGAIN_MAX => {
+                self.again += 1;
+                thread::sleep(AGAIN_PAUSE);
+                Ok(())
+            }
             Err(cause) => Err(self.reading.read_error(offset, cause)),
         }
     }
