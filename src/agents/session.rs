@@ -19,6 +19,7 @@ use crate::plan::node::{Node, NodeId};
 
 /// Beats keep the agent's lease and the clocks compared.
 const BEAT_INTERVAL: Duration = Duration::from_millis(500);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// Exchanges at the start, of which the one with the shortest round trip counts.
 const CLOCK_EXCHANGES: usize = 4;
@@ -163,6 +164,12 @@ impl Agent {
     /// The best known so far.
     pub fn clock(&self) -> ClockOffset {
         *self.clock.borrow()
+    }
+
+    /// Whether it still answers, for telling what a broken data connection comes from.
+    pub async fn answers(&self) -> Result<(), AgentError> {
+        let question = ClockQuestion { sent_ns: 0 };
+        self.client.beat(question, ANSWER_DEADLINE).await.map(|_| ())
     }
 
     /// `hops`: how long the network may be asked for the hops to the peers; zero asks nothing.

@@ -187,24 +187,22 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP, from before anything was done. One that was ignored when we were
+/// Ctrl-C, SIGTERM and SIGHUP, from before anything was done. A SIGHUP that was ignored when we were
 /// started stays ignored, as `nohup` wants.
 struct Interrupts(Vec<Signal>);
 
 impl Interrupts {
     fn listen() -> anyhow::Result<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let ignored = ignored_signals();
-        let wanted = kinds.into_iter().filter(|kind| ignored & signal_bit(*kind) == 0);
-        let signals = wanted.map(signal).collect::<Result<_, _>>();
+        let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+        if !is_ignored(SignalKind::hangup()) {
+            kinds.push(SignalKind::hangup());
+        }
+        let signals = kinds.into_iter().map(signal).collect::<Result<_, _>>();
         Ok(Self(signals.context("failed to listen for signals")?))
     }
 
     /// The first ends the run in good order; returns at the second.
     async fn twice(mut self, cancel: CancellationToken) {
-        if self.0.is_empty() {
-            return std::future::pending().await;
-        }
         for _ in 0..2 {
             let waiting = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
             futures_util::future::select_all(waiting).await;
@@ -213,13 +211,10 @@ impl Interrupts {
     }
 }
 
-/// The bit mask `SigIgn` of /proc/self/status; none where it cannot be read.
-fn ignored_signals() -> u64 {
+/// By the bit mask `SigIgn` of /proc/self/status; where it cannot be read, nothing is ignored.
+fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-fn signal_bit(kind: SignalKind) -> u64 {
-    1 << (kind.as_raw_value() - 1)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (kind.as_raw_value() - 1) & 1 == 1
 }

@@ -87,10 +87,23 @@ pub async fn connect<'a>(
             Ok(Connected { ends, job, duration: test.duration, sending, receiving, transfer })
         }
         Err(failure) => {
-            transfer.failure = Some(failure);
+            transfer.failure = Some(explained(ends, failure).await);
             Err(transfer)
         }
     }
+}
+
+/// A connection may have failed because one of its agents is gone.
+async fn explained(ends: Ends<'_>, failure: Failure) -> Failure {
+    if failure.cause != FailureCause::CouldNotMeasure {
+        return failure;
+    }
+    for agent in [ends.receiver, ends.sender] {
+        if let Err(error) = agent.answers().await {
+            return failure::of_agent(agent, "data connection", &error);
+        }
+    }
+    failure
 }
 
 async fn connect_ends(
@@ -248,7 +261,7 @@ fn receive_job(ends: Ends<'_>, job: JobId, token: Token, test: &Test) -> Receive
         expected_peer: Some(ends.sender_node.redo.seen_as),
         num_conn: test.num_conn,
         socket: test.socket.clone(),
-        deadline: GO_DEADLINE + test.duration + DRAIN_DEADLINE,
+        deadline: CONNECT_DEADLINE + GO_DEADLINE + test.duration + DRAIN_DEADLINE,
         sample: SAMPLE,
         reading: test.reading,
         guard: test.guard,

@@ -51,7 +51,7 @@ pub struct Limits {
     pub bytes: Option<Bytes>,
     /// Of the host's CPU time; a test that exceeds it is ended.
     pub cpu: Option<Share>,
-    /// 1-minute load average per CPU; above it no test starts or goes on.
+    /// 1-minute load average per CPU; above it no test starts.
     pub load: Option<f64>,
     /// Time of day in which tests may start, by the controller's clock.
     pub window: Option<TimeWindow>,
