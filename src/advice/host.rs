@@ -93,9 +93,7 @@ pub(super) fn state_need(_: &Ground<'_>) -> Option<Draft> {
                  together, from V$ARCHIVED_LOG over the busiest time, not from AWR's averages."
             .to_owned(),
         expected_effect: "The report answers whether the network carries the redo.".to_owned(),
-        how_to_verify: "redoline evidence FILE shows what a spool file or AWR report says about \
-                        the need."
-            .to_owned(),
+        how_to_verify: "redoline check shows the need that a run would judge.".to_owned(),
         how_to_undo: UNCHANGED.to_owned(),
         risk: "None.".to_owned(),
         ..Draft::default()

@@ -23,7 +23,7 @@ impl Ground<'_> {
             .find_map(|finding| self.step(finding))
             .map_or(String::new(), |step| format!(" --only \"{step}\""));
         format!(
-            "redoline run RUNBOOK -i INVENTORY{only}, then redoline compare {} RUN",
+            "redoline run RUNBOOK -i INVENTORY{only}, and compare with run {}",
             self.case.record.run_id
         )
     }

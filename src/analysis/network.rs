@@ -18,6 +18,8 @@ const ASYMMETRIC: f64 = 0.05;
 const UNEVEN: f64 = 0.10;
 /// A gain by a larger MTU counts from here on.
 const JUMBO_GAIN: f64 = 0.05;
+/// Ethernet's without jumbo frames.
+const ORDINARY_MTU: f64 = 1500.0;
 /// So does one by a fixed socket buffer.
 const FIXED_GAIN: f64 = 0.05;
 /// All nodes at once get less than this share of what they get one after the other.
@@ -364,10 +366,9 @@ fn jumbo(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
         })
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ((small, low, low_id), (large, high, high_id)) = (*points.first()?, *points.last()?);
-    if large <= small {
-        return None;
-    }
+    // The question is whether frames above Ethernet's ordinary size are worth having.
+    let (small, low, low_id) = *points.iter().rfind(|(mtu, ..)| *mtu <= ORDINARY_MTU)?;
+    let (large, high, high_id) = *points.iter().rfind(|(mtu, ..)| *mtu > ORDINARY_MTU)?;
     let gain = high.rate.0 / low.rate.0 - 1.0;
     let gains = gain > 0.0 && differ(low, high, JUMBO_GAIN);
     let (id, what) = match gains {

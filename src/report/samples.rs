@@ -879,7 +879,7 @@ fn recommendations() -> Vec<Recommendation> {
             expected_effect: "One stream rises from 57.9 Mbit/s towards the 190 Mbit/s that six \
                               reach together."
                 .to_owned(),
-            how_to_verify: "Repeat step 2 and compare: redoline compare.".to_owned(),
+            how_to_verify: "Repeat step 2 and compare the two reports.".to_owned(),
             how_to_undo: "Restore the former policy.".to_owned(),
             risk: "Redo may then crowd out other traffic of the same class.".to_owned(),
             needs_root: false,

@@ -17,11 +17,21 @@ const INTERFACES_MAX: usize = 200;
 pub struct Live {
     addresses: BTreeMap<String, Vec<String>>,
     qdiscs: BTreeMap<String, String>,
+    /// Also of interfaces without a device, whose driver /sys does not show.
+    drivers: BTreeMap<String, String>,
 }
 
 impl Live {
     pub fn read() -> Self {
-        Self { addresses: addresses(), qdiscs: netlink::qdiscs().unwrap_or_default() }
+        let addresses = addresses();
+        let drivers = addresses.keys().take(INTERFACES_MAX);
+        Self {
+            drivers: drivers
+                .filter_map(|name| Some((name.clone(), ethtool::driver(name).ok()?)))
+                .collect(),
+            addresses,
+            qdiscs: netlink::qdiscs().unwrap_or_default(),
+        }
     }
 }
 
@@ -58,7 +68,9 @@ fn interface(root: &Root, live: &Live, name: &str) -> Interface {
         addresses: live.addresses.get(name).cloned().unwrap_or_default(),
         mtu_bytes: root.number(format!("{base}/mtu")),
         speed_mbit_per_s: speed(root, name, 0),
-        driver: root.link_name(format!("{base}/device/driver")),
+        driver: root
+            .link_name(format!("{base}/device/driver"))
+            .or_else(|| live.drivers.get(name).cloned()),
         state: root.text(format!("{base}/operstate")),
         qdisc: live.qdiscs.get(name).cloned(),
         offloads: Vec::new(),
@@ -117,6 +129,7 @@ mod tests {
 
     fn read_tree(root: &Root) -> BTreeMap<String, Interface> {
         let live = Live {
+            drivers: BTreeMap::from([("bond0".to_owned(), "bonding".to_owned())]),
             addresses: [("eth0".to_owned(), vec!["198.51.100.11".to_owned()])].into(),
             qdiscs: [("eth0".to_owned(), "mq (fq_codel)".to_owned())].into(),
         };
@@ -156,7 +169,10 @@ mod tests {
         assert_eq!(eth0.qdisc.as_deref(), Some("mq (fq_codel)"));
         assert_eq!(eth0.addresses, ["198.51.100.11"]);
         let bond0 = &interfaces["bond0"];
-        assert_eq!((bond0.speed_mbit_per_s, bond0.driver.as_deref()), (Some(25_000), None));
+        assert_eq!(
+            (bond0.speed_mbit_per_s, bond0.driver.as_deref()),
+            (Some(25_000), Some("bonding"))
+        );
         assert_eq!((bond0.bond_mode.as_deref(), bond0.bond_members.len()), (Some("802.3ad"), 2));
     }
 

@@ -52,6 +52,38 @@ pub fn offloads(interface: &str) -> io::Result<Vec<(&'static str, bool)>> {
     Ok(known)
 }
 
+/// `struct ethtool_drvinfo`, as far as the driver's name.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// The driver of an interface without a device behind it, such as `veth` or `bonding`.
+pub fn driver(interface: &str) -> io::Result<String> {
+    const GET_DRIVER_INFO: u32 = 0x03;
+    if interface.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let mut info = DriverInfo { command: GET_DRIVER_INFO, driver: [0; 32], rest: [0; 160] };
+    let mut request = Request {
+        name: [0; libc::IFNAMSIZ],
+        value: (&raw mut info).cast(),
+        rest: Default::default(),
+    };
+    request.name[..interface.len()].copy_from_slice(interface.as_bytes());
+    // SAFETY: `info` has the size and layout of the kernel's `struct ethtool_drvinfo` (196 bytes),
+    // which this command fills, and lives during the call.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let name: Vec<u8> = info.driver.into_iter().take_while(|byte| *byte != 0).collect();
+    String::from_utf8(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+}
+
 fn ask(socket: &Socket, interface: &str, command: u32) -> io::Result<u32> {
     let mut value = Value { command, data: 0 };
     let mut request =
@@ -71,6 +103,13 @@ mod tests {
     fn the_loopback_interface_tells_its_offloads() {
         let known = offloads("lo").unwrap();
         assert!(known.iter().any(|(name, _)| *name == "generic-segmentation-offload"), "{known:?}");
+    }
+
+    #[test]
+    fn the_driver_s_answer_fits_its_structure() {
+        // include/uapi/linux/ethtool.h
+        assert_eq!(size_of::<DriverInfo>(), 196);
+        assert!(driver("nope0").is_err());
     }
 
     #[test]
