@@ -4,3 +4,4 @@
 mod layers;
 mod runbooks;
 mod docs;
+mod end_to_end;
