@@ -92,6 +92,8 @@ pub enum Format {
     Markdown,
     Json,
     Text,
+    /// Measurements, one a line, for spreadsheets
+    Csv,
 }
 
 #[derive(Args, Debug)]

@@ -17,6 +17,7 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let text = match args.format {
         Format::Html => report::html::render(&report)?,
         Format::Markdown => report::markdown::render(&report),
+        Format::Csv => report::csv::render(&report),
         Format::Json => report::json::render(&report)?,
         Format::Text => terminal_text(&report),
     };
