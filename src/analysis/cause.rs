@@ -132,8 +132,7 @@ fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Find
                 .filter_map(|(flow, _)| case.buffer_need(flow.pair, direction))
                 .max_by_key(|need| need.buffer());
             let sentence = window_sentence(case, (slowest.0, slowest.1), direction, need);
-            let counters = slowest.0.single.pair.limited.busy.is_some();
-            let sure = counters && slowest.0.fills_buffer(&slowest.1);
+            let sure = slowest.1.share == 0.0 || slowest.0.fills_buffer(&slowest.1);
             let confidence = if sure { Confidence::Likely } else { Confidence::Possible };
             let field = match end {
                 End::Sender => ["limited.send_buffer_ms", "granted.send_buffer_bytes"],
@@ -181,9 +180,18 @@ fn window_sentence(
         End::Receiver => "the receive window",
     };
     let bound = held.bound.map_or(String::new(), |bound| format!(" ({}: {bound})", held.setting));
-    let share = match flow.single.pair.limited.busy {
-        Some(_) => format!(" in {} of the time", percent(held.share)),
-        None => String::new(),
+    let by_counters = held.share > 0.0;
+    let share = match by_counters {
+        true => format!(" in {} of the time", percent(held.share)),
+        false => " by its size".to_owned(),
+    };
+    let loaded = flow.single.pair.rtt.p50.or(flow.single.pair.rtt.min);
+    let loaded = loaded.map_or_else(|| "an unknown time".to_owned(), milliseconds);
+    let trip = match flow.queue() {
+        false => format!("the round trip stayed at {loaded}, so no queue stood on the way"),
+        true => format!(
+            "the round trip rose to {loaded} by no more than the bursts of such a buffer explain"
+        ),
     };
     let under_way = flow.under_way().zip(held.granted).map_or(String::new(), |(bytes, granted)| {
         format!(" Rate × round trip: {bytes} were under way, of {granted} that were granted.")
@@ -199,16 +207,10 @@ fn window_sentence(
         )
     });
     format!(
-        "One stream from {} carries {}: {what} on {name}{bound} held it{share}, while the round \
-         trip stayed at {}, so no queue stood on the way.{under_way}{need}",
+        "One stream from {} carries {}: {what} on {name}{bound} held it{share}, while {trip}.\
+         {under_way}{need}",
         case.way(flow.pair, direction),
         steady(flow.single.steady),
-        flow.single
-            .pair
-            .rtt
-            .p50
-            .or(flow.single.pair.rtt.min)
-            .map_or_else(|| "an unknown time".to_owned(), milliseconds),
     )
 }
 

@@ -97,6 +97,9 @@ pub struct Hosts {
     pub driver: Option<String>,
     /// A kernel without the newer fields of TCP_INFO.
     pub old_kernel: bool,
+    /// A stream that waits for its send buffer sends in bursts that add so much to its round trip,
+    /// and the kernel counts none of the waiting: as Linux 6.18 does with buffers below 128 KiB.
+    pub bursts: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -42,6 +42,7 @@ pub struct Path {
     pub cpu_rate: f64,
     pub congestion_control: String,
     pub old_kernel: bool,
+    pub bursts_us: u64,
 }
 
 /// One pair's part of a test.
@@ -103,6 +104,7 @@ impl Path {
                 .clone()
                 .unwrap_or_else(|| "cubic".to_owned()),
             old_kernel: hosts.old_kernel,
+            bursts_us: micros(hosts.bursts.as_ref()),
         }
     }
 
@@ -133,7 +135,11 @@ impl Path {
             aggregate,
             queue,
             // Auto-tuning on its way and a full queue count too: the trap for a naive verdict.
-            send_buffer_share: if window && by_send <= by_receive { 0.93 } else { 0.42 },
+            send_buffer_share: match window && by_send <= by_receive {
+                true if self.bursts_us > 0 => 0.0,
+                true => 0.93,
+                false => 0.42,
+            },
             receive_window_share: if window && by_receive < by_send { 0.95 } else { 0.05 },
             send_buffer: fixed.unwrap_or(if window { send } else { wanted.min(send) }),
             receive_buffer: fixed.unwrap_or(if window { receive } else { wanted.min(receive) }),
@@ -258,7 +264,10 @@ impl Path {
     }
 
     fn loaded_us(&self, held: &Held) -> u64 {
-        let waiting = if held.queue { self.queue_us } else { self.rtt_us / 50 };
+        let waiting = match held.queue {
+            true => self.queue_us,
+            false => self.bursts_us.max(self.rtt_us / 50),
+        };
         self.rtt_us + waiting
     }
 
