@@ -44,8 +44,9 @@ fn read_below(root: &Root, request: FactsRequest) -> HostFacts {
     let interfaces =
         ask("facts-net", move || interfaces::read(&below, &Live::read(), interfaces::offloads));
     let below = root();
-    let routes =
-        ask("facts-routes", move || routes::read(&below, &request.peers, deadline - RESERVE));
+    // A deadline of zero asks nothing of the network.
+    let probing = (request.deadline_ms > 0).then(|| deadline - RESERVE);
+    let routes = ask("facts-routes", move || routes::read(&below, &request.peers, probing));
     let below = root();
     let block_devices = ask("facts-block", move || block::read(&below));
     let below = root();

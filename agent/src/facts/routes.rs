@@ -13,8 +13,9 @@ use super::root::Root;
 /// Ways that are probed at the same time.
 const PARALLEL: usize = 16;
 
-/// One route per peer, in their order; probing ends at `deadline`.
-pub fn read(root: &Root, peers: &[Peer], deadline: Instant) -> Vec<Route> {
+/// One route per peer, in their order; probing ends at `deadline`, and without one nothing is asked
+/// of the network.
+pub fn read(root: &Root, peers: &[Peer], deadline: Option<Instant>) -> Vec<Route> {
     let mut routes = Vec::new();
     for group in peers.chunks(PARALLEL) {
         thread::scope(|scope| {
@@ -29,7 +30,7 @@ pub fn read(root: &Root, peers: &[Peer], deadline: Instant) -> Vec<Route> {
     routes
 }
 
-fn route(root: &Root, peer: &Peer, deadline: Instant) -> Route {
+fn route(root: &Root, peer: &Peer, deadline: Option<Instant>) -> Route {
     let Ok(address) = peer.address.parse::<IpAddr>() else {
         return remark(peer, format!("`{}` is not an IP address", peer.address));
     };
@@ -40,11 +41,12 @@ fn route(root: &Root, peer: &Peer, deadline: Instant) -> Route {
     let interface = reply.interface_index.and_then(|index| interface_name(root, index));
     let interface_mtu =
         interface.as_ref().and_then(|name| root.number(format!("/sys/class/net/{name}/mtu")));
-    let trail = if reply.local || address.is_loopback() {
-        let remark = "not probed: the address is this node's own".to_owned();
-        Trail { remark: Some(remark), ..Trail::default() }
-    } else {
-        hops::trace(address, deadline)
+    let not_probed =
+        |why: &str| Trail { remark: Some(format!("not probed: {why}")), ..Trail::default() };
+    let trail = match deadline {
+        _ if reply.local || address.is_loopback() => not_probed("the address is this node's own"),
+        None => not_probed("it was not asked for"),
+        Some(deadline) => hops::trace(address, deadline),
     };
     Route {
         peer: peer.name.clone(),
@@ -82,7 +84,7 @@ mod tests {
 
     fn routes_to(address: &str) -> Vec<Route> {
         let peers = [Peer { name: "ash1".to_owned(), address: address.to_owned() }];
-        read(&Root::new("/"), &peers, Instant::now() + Duration::from_secs(30))
+        read(&Root::new("/"), &peers, Some(Instant::now() + Duration::from_secs(30)))
     }
 
     #[test]
@@ -93,6 +95,16 @@ mod tests {
         assert!(routes[0].mtu_bytes.is_some());
         assert!(routes[0].hops.is_empty() && !routes[0].hops_complete);
         assert!(routes[0].hops_remark.as_ref().unwrap().contains("this node's own"));
+    }
+
+    #[test]
+    fn without_a_deadline_the_network_is_not_asked() {
+        // TEST-NET-1: looking up the route sends nothing.
+        let peers = [Peer { name: "ash1".to_owned(), address: "192.0.2.1".to_owned() }];
+        let routes = read(&Root::new("/"), &peers, None);
+        let remark = routes[0].hops_remark.as_deref().unwrap();
+        assert!(remark.contains("not asked for") || remark.contains("no route"), "{remark}");
+        assert!(routes[0].hops.is_empty());
     }
 
     #[test]
