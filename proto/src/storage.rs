@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checks::rate;
 use crate::transfer::{Guard, JobId, Stopped};
-use crate::units::{Bytes, BytesPerSecond};
+use crate::units::{Bytes, BytesPerSecond, milliseconds};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
 
 /// What is read. Files and devices are opened read only; only a scratch file is ever made.
@@ -233,10 +233,10 @@ impl ToWire<pb::ReadStorageRequest> for StorageJob {
             job: self.job.0,
             target: Some(target),
             points: self.points.to_wire(),
-            sample_ms: self.sample.as_millis() as u64,
+            sample_ms: milliseconds(self.sample),
             guard: self.guard.to_wire(),
             seed: self.seed,
-            prepare_deadline_ms: self.prepare_deadline.as_millis() as u64,
+            prepare_deadline_ms: milliseconds(self.prepare_deadline),
             rate_bytes_per_second: self.rate.map(|rate| rate.0),
         }
     }

@@ -12,7 +12,7 @@ use crate::checks::{
     interval, message, num_conn, one_host, optional_address, port, positive, rate, socket, token,
 };
 use crate::tcp_info::TcpInfo;
-use crate::units::{Bytes, BytesPerSecond, Share};
+use crate::units::{Bytes, BytesPerSecond, Share, milliseconds};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
 
 /// Names one job of one agent; the controller counts them.
@@ -408,10 +408,6 @@ impl FromWire<pb::TransferEvent> for TransferEvent {
             Event::End(end) => TransferEnd::from_wire(end).map(Self::End),
         }
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

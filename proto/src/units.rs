@@ -146,6 +146,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidQuantity> {
         .map_err(|_| InvalidQuantity::OutOfRange { text: text.to_owned() })
 }
 
+/// Whole milliseconds, as the wire and the record have them.
+pub fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn quantity(
     text: &str,
     units: &[(&str, f64)],

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redoline_proto::PROTOCOL;
 use redoline_proto::facts::{FactsRequest, HostFacts};
 use redoline_proto::handshake::{ClockAnswer, ClockOffset, ClockQuestion, Hello};
+use redoline_proto::units::milliseconds;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{self, Instant, MissedTickBehavior};
@@ -178,11 +179,11 @@ impl Agent {
         mut request: FactsRequest,
         hops: Duration,
     ) -> Result<HostFacts, AgentError> {
-        request.deadline_ms = u64::try_from(hops.as_millis()).unwrap_or(u64::MAX);
+        request.deadline_ms = milliseconds(hops);
         self.client.facts(request, hops + HELLO_DEADLINE).await
     }
 
-    /// What the agent wrote on its standard error, and how its process ended, if it did.
+    /// The end of what the agent wrote on its standard error.
     pub fn last_words(&self) -> String {
         quoted_stderr(&self.running.stderr.text())
     }
@@ -234,7 +235,7 @@ async fn say_hello(
         run_id: greeting.run_id.clone(),
         owner: greeting.owner.clone(),
         redo_address: node.redo.bind.to_string(),
-        lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+        lease_ms: milliseconds(lease),
         clock: ClockQuestion { sent_ns: clocks.monotonic_ns() },
     };
     let answer = client.hello(hello, HELLO_DEADLINE).await?;

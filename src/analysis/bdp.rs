@@ -97,13 +97,6 @@ pub fn capped(requested: Bytes, granted: Bytes) -> bool {
     granted.0 < requested.0.saturating_mul(LINUX_DOUBLING)
 }
 
-/// The highest rate that a window of this size allows.
-///
-/// `None` without a round trip time.
-pub fn window_rate(window: Bytes, rtt: Duration) -> Option<BytesPerSecond> {
-    window.over(rtt)
-}
-
 /// A value to write into a system setting: a power of two of at least 1 MiB.
 pub fn rounded_up(bytes: Bytes) -> Bytes {
     Bytes(bytes.0.max(Bytes::MIB).next_power_of_two())

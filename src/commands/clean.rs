@@ -1,7 +1,5 @@
 //! `redoline clean`: removes what any run left on the nodes of an inventory.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 
 use super::{complain, files, passwords, planned, say};
@@ -17,7 +15,6 @@ use crate::runbook;
 
 /// Files of any age: the user says that no run is wanted any more.
 const ANY_AGE_MINUTES: u32 = 0;
-const CLOSE_DEADLINE: Duration = Duration::from_secs(3);
 
 pub(super) async fn clean(args: CleanArgs) -> anyhow::Result<Exit> {
     let text = files::read(&args.inventory)?;
@@ -57,7 +54,6 @@ async fn clean_node(node: &Node) -> (String, Result<Vec<String>, String>) {
     };
     let directory = node.agent_dir.as_deref();
     let removed = deploy::sweep(&mut connection, directory, ANY_AGE_MINUTES).await;
-    // What was removed is known; how the session ends changes nothing of it.
-    let _ = tokio::time::timeout(CLOSE_DEADLINE, connection.close()).await;
+    connection.close().await;
     (name, removed.map_err(|error| chain(&error)))
 }

@@ -58,6 +58,12 @@ impl Plan {
     pub fn pair(&self, id: PairId) -> Pair {
         self.pairs[id.0]
     }
+
+    /// `phx1-ash1`: primary, then standby, in either direction.
+    pub fn pair_name(&self, id: PairId) -> String {
+        let pair = self.pair(id);
+        format!("{}-{}", self.node(pair.primary).name, self.node(pair.standby).name)
+    }
 }
 
 /// What a run leaves on a node.

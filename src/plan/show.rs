@@ -110,7 +110,7 @@ fn ports(node: &Node) -> String {
 fn pairs(text: &mut String, plan: &Plan) {
     line(text, "\nPairs");
     for id in 0..plan.pairs.len() {
-        line(text, format_args!("  {}", pair_name(plan, PairId(id))));
+        line(text, format_args!("  {}", plan.pair_name(PairId(id))));
     }
     if plan.pairs.is_empty() {
         line(text, "  none");
@@ -118,11 +118,6 @@ fn pairs(text: &mut String, plan: &Plan) {
     for remark in &plan.remarks {
         line(text, format_args!("  Note: {remark}"));
     }
-}
-
-fn pair_name(plan: &Plan, id: PairId) -> String {
-    let pair = plan.pair(id);
-    format!("{}-{}", plan.node(pair.primary).name, plan.node(pair.standby).name)
 }
 
 fn need(text: &mut String, need: Option<&Need>) {
@@ -233,7 +228,7 @@ fn throughput(
     direction: Direction,
     vary: Option<&Vary>,
 ) -> Vec<String> {
-    let pairs: Vec<String> = spec.pairs.iter().map(|id| pair_name(plan, *id)).collect();
+    let pairs: Vec<String> = spec.pairs.iter().map(|id| plan.pair_name(*id)).collect();
     let how = match spec.nodes {
         Nodes::Each if pairs.len() > 1 => ", one after the other",
         Nodes::Together if pairs.len() > 1 => ", all at once",

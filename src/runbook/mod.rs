@@ -23,16 +23,6 @@ pub use problem::{Problem, render as render_problems};
 pub use schema::{schema_inventory, schema_runbook};
 pub use starting::{demo_inventory, demo_runbook, starting_inventory, starting_runbook};
 
-/// A runbook, or everything that is wrong with it.
-///
-/// `file_name` is what messages call the file.
-pub fn parse_runbook(file_name: &str, text: &str) -> Result<RunbookFile, Vec<Problem>> {
-    match file::read(source::Source::new(file_name, text)) {
-        (Some(file), problems) if problems.is_empty() => Ok(file),
-        (_, problems) => Err(problems),
-    }
-}
-
 /// An inventory, or everything that is wrong with it.
 ///
 /// `file_name` is what messages call the file.

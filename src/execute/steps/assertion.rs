@@ -17,15 +17,11 @@ pub fn check(run: &Run<'_>, at: At<'_>, spec: &AssertSpec) -> StepOutcome {
         for expression in &spec.that {
             match expression.holds(&context) {
                 Ok(true) => (),
-                Ok(false) => texts.push(said(
-                    spec,
-                    &format!(
-                        "`{}` does not hold on {}-{}",
-                        expression.text(),
-                        run.plan.node(pair.primary).name,
-                        run.plan.node(pair.standby).name
-                    ),
-                )),
+                Ok(false) => {
+                    let name = run.plan.pair_name(id);
+                    let problem = format!("`{}` does not hold on {name}", expression.text());
+                    texts.push(said(spec, &problem));
+                }
                 Err(error) => unknown.push(no_value("assert", said(spec, &error.to_string()), id)),
             }
         }

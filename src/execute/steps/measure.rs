@@ -1,10 +1,8 @@
 //! One measurement of one pair, or of several together.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use redoline_proto::transfer::SocketRequest;
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::{Bytes, BytesPerSecond, milliseconds};
 
 use super::At;
 use crate::analysis::throughput::{Summary, summarise};
@@ -176,10 +174,6 @@ fn request(
         socket: parameters.socket.clone(),
         rate_limit: rate_limit(run, pairs),
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn announce(

@@ -6,7 +6,7 @@ use redoline_proto::storage::{
     StorageEvent, StorageJob, StoragePattern, StoragePoint, StoragePrepared, StorageResult,
     StorageTarget,
 };
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::{Bytes, BytesPerSecond, milliseconds};
 use tokio::time::timeout;
 
 use super::At;
@@ -228,7 +228,7 @@ async fn finish_series(
 }
 
 fn points(spec: &StorageReadSpec) -> Vec<StoragePoint> {
-    let duration_ms = u64::try_from(spec.duration.as_millis()).unwrap_or(u64::MAX);
+    let duration_ms = milliseconds(spec.duration);
     let of = |pattern: StoragePattern| {
         let (values, request) = match pattern {
             StoragePattern::SingleBlock => (&spec.sessions, spec.block),
