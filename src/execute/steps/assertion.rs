@@ -9,7 +9,7 @@ use crate::record::event::StepOutcome;
 
 /// An expression without a value is no failed assertion: it cannot be judged.
 pub fn check(run: &Run<'_>, at: At<'_>, spec: &AssertSpec) -> StepOutcome {
-    let mut texts = Vec::new();
+    let mut untrue = Vec::new();
     let mut unknown = Vec::new();
     for (index, pair) in run.plan.pairs.iter().enumerate() {
         let id = PairId(index);
@@ -20,20 +20,22 @@ pub fn check(run: &Run<'_>, at: At<'_>, spec: &AssertSpec) -> StepOutcome {
                 Ok(false) => {
                     let name = run.plan.pair_name(id);
                     let problem = format!("`{}` does not hold on {name}", expression.text());
-                    texts.push(said(spec, &problem));
+                    untrue.push((id, said(spec, &problem)));
                 }
                 Err(error) => unknown.push(no_value("assert", said(spec, &error.to_string()), id)),
             }
         }
     }
-    match (texts.is_empty(), unknown.is_empty()) {
-        (true, true) => StepOutcome::Passed,
-        (false, true) => StepOutcome::AssertionFailed { texts },
-        (_, false) => {
-            let failed = texts.into_iter().map(|text| no_value("assert", text, PairId(0)));
-            StepOutcome::Failed { failures: unknown.into_iter().chain(failed).collect() }
-        }
+    if unknown.is_empty() && untrue.is_empty() {
+        return StepOutcome::Passed;
     }
+    if unknown.is_empty() {
+        let texts = untrue.into_iter().map(|(_, text)| text).collect();
+        return StepOutcome::AssertionFailed { texts };
+    }
+    // Each with its own pair.
+    let untrue = untrue.into_iter().map(|(pair, text)| no_value("assert", text, pair));
+    StepOutcome::Failed { failures: unknown.into_iter().chain(untrue).collect() }
 }
 
 fn said(spec: &AssertSpec, problem: &str) -> String {
