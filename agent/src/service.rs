@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use redoline_proto::facts::FactsRequest;
 use redoline_proto::handshake::{ClockAnswer, ClockQuestion, Hello, HelloAnswer};
+use redoline_proto::path::{HoldMtuEvent, HoldMtuJob, ProbeJob, ReflectEvent, ReflectJob};
 use redoline_proto::storage::{StorageEvent, StorageJob};
 use redoline_proto::transfer::{JobId, ReceiveJob, SendJob, TransferEvent};
 use redoline_proto::{FromWire, InvalidMessage, MESSAGE_BYTES_MAX, PROTOCOL, ToWire, pb};
@@ -20,7 +21,7 @@ use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status};
 
-use crate::jobs::{JobControl, Jobs, StartError, storage, transfer};
+use crate::jobs::{JobControl, Jobs, StartError, interface_mtu, path, storage, transfer};
 use crate::lease::Lease;
 use crate::lock::{Holder, LockError, NodeLock};
 use crate::sys::clock::{monotonic_ns, unix_ns};
@@ -58,6 +59,8 @@ struct AgentService {
 impl pb::agent_server::Agent for AgentService {
     type ReceiveStream = Events<TransferEvent, pb::TransferEvent>;
     type SendStream = Events<TransferEvent, pb::TransferEvent>;
+    type ReflectStream = Events<ReflectEvent, pb::ReflectEvent>;
+    type HoldMtuStream = Events<HoldMtuEvent, pb::HoldMtuEvent>;
     type ReadStorageStream = Events<StorageEvent, pb::StorageEvent>;
 
     async fn hello(
@@ -127,6 +130,49 @@ impl pb::agent_server::Agent for AgentService {
         Ok(Response::new(pb::JobReply { known }))
     }
 
+    async fn finish(
+        &self,
+        request: Request<pb::JobRequest>,
+    ) -> Result<Response<pb::JobReply>, Status> {
+        self.check_admitted()?;
+        let known = self.jobs.finish(JobId(request.into_inner().job));
+        Ok(Response::new(pb::JobReply { known }))
+    }
+
+    async fn reflect(
+        &self,
+        request: Request<pb::ReflectRequest>,
+    ) -> Result<Response<Self::ReflectStream>, Status> {
+        self.check_admitted()?;
+        let job: ReflectJob = read(request)?;
+        self.start(job.job, move |control, events| path::reflect(&job, control, events))
+    }
+
+    async fn probe_path(
+        &self,
+        request: Request<pb::ProbePathRequest>,
+    ) -> Result<Response<pb::ProbePathReply>, Status> {
+        self.check_admitted()?;
+        let job: ProbeJob = read(request)?;
+        let running = self.jobs.start(job.job).map_err(|error| refused(&error))?;
+        // Dropped with the call, so that nobody probes for a controller that is gone.
+        let _cancel = CancelOnDrop(running.control().clone());
+        let probing = tokio::task::spawn_blocking(move || path::probe(&job, running.control()));
+        let probe = probing
+            .await
+            .map_err(|error| Status::internal(format!("probing the path failed: {error}")))?;
+        Ok(Response::new(probe.to_wire()))
+    }
+
+    async fn hold_mtu(
+        &self,
+        request: Request<pb::HoldMtuRequest>,
+    ) -> Result<Response<Self::HoldMtuStream>, Status> {
+        self.check_admitted()?;
+        let job: HoldMtuJob = read(request)?;
+        self.start(job.job, move |control, events| interface_mtu::hold(&job, control, events))
+    }
+
     async fn cancel(
         &self,
         request: Request<pb::JobRequest>,
@@ -194,11 +240,7 @@ impl AgentService {
     where
         E: Send + 'static,
     {
-        let running = self.jobs.start(job).map_err(|error| match error {
-            StartError::RunsAlready(_) => Status::already_exists(error.to_string()),
-            StartError::TooMany => Status::resource_exhausted(error.to_string()),
-            StartError::Ending => Status::unavailable(error.to_string()),
-        })?;
+        let running = self.jobs.start(job).map_err(|error| refused(&error))?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let control = running.control().clone();
         thread::Builder::new()
@@ -206,6 +248,23 @@ impl AgentService {
             .spawn(move || body(running.control(), sender))
             .map_err(|error| Status::internal(format!("failed to start a thread: {error}")))?;
         Ok(Response::new(Events { events, control, wire: PhantomData }))
+    }
+}
+
+fn refused(error: &StartError) -> Status {
+    match error {
+        StartError::RunsAlready(_) => Status::already_exists(error.to_string()),
+        StartError::TooMany => Status::resource_exhausted(error.to_string()),
+        StartError::Ending => Status::unavailable(error.to_string()),
+    }
+}
+
+/// Ends a job whose caller has gone.
+struct CancelOnDrop(JobControl);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 

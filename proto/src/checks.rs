@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::transfer::{SocketRequest, Token};
-use crate::units::{Bytes, BytesPerSecond};
+use crate::transfer::{Acknowledge, SocketRequest, Token};
+use crate::units::{Bytes, BytesPerSecond, Share};
 use crate::{FromWire, InvalidMessage, pb};
 
 /// More connections than this at once no test needs, and no production host should get.
@@ -85,9 +85,23 @@ pub enum InvalidSocketBuffer {
 }
 
 impl SocketRequest {
+    /// What is asked of the sender's send buffer.
+    pub fn send_buffer(&self) -> Option<Bytes> {
+        self.send_buffer_bytes.or(self.socket_buffer_bytes).map(Bytes)
+    }
+
+    /// What is asked of the receiver's receive buffer.
+    pub fn receive_buffer(&self) -> Option<Bytes> {
+        self.receive_buffer_bytes.or(self.socket_buffer_bytes).map(Bytes)
+    }
+
     /// Whether an agent may ask this of the sockets of `num_conn` connections.
     pub fn check(&self, num_conn: u32) -> Result<(), InvalidSocketBuffer> {
-        let Some(buffer) = self.socket_buffer_bytes.map(Bytes) else { return Ok(()) };
+        let asked = [self.socket_buffer_bytes, self.send_buffer_bytes, self.receive_buffer_bytes];
+        asked.into_iter().flatten().try_for_each(|bytes| Self::check_one(Bytes(bytes), num_conn))
+    }
+
+    fn check_one(buffer: Bytes, num_conn: u32) -> Result<(), InvalidSocketBuffer> {
         if !(1..=SOCKET_BUFFER_MAX.0).contains(&buffer.0) {
             return Err(InvalidSocketBuffer::One { bytes: buffer.0 });
         }
@@ -108,6 +122,27 @@ pub(crate) fn socket(
         .check(num_conn)
         .map_err(|error| InvalidMessage::invalid(error.to_string()).at("socket_buffer_bytes"))?;
     Ok(request)
+}
+
+/// A message of this size is answered; its scratch file holds at least one.
+pub(crate) fn acknowledge(wire: pb::Acknowledge) -> Result<Acknowledge, InvalidMessage> {
+    let acknowledge = Acknowledge::from_wire(wire)?;
+    message(acknowledge.message_bytes)?;
+    match &acknowledge.write {
+        Some(write) if write.file_bytes < acknowledge.message_bytes => {
+            Err(InvalidMessage::invalid("a message does not fit").at("file_bytes").at("write"))
+        }
+        _ => Ok(acknowledge),
+    }
+}
+
+/// From 0 to 1.
+pub(crate) fn share(share: f64) -> Result<Share, InvalidMessage> {
+    if (0.0..=1.0).contains(&share) {
+        Ok(Share(share))
+    } else {
+        Err(InvalidMessage::invalid("must be 0 to 1"))
+    }
 }
 
 pub(crate) fn message(bytes: u64) -> Result<Bytes, InvalidMessage> {
@@ -159,6 +194,8 @@ mod tests {
             sample: ms,
             reading: ms,
             guard: Guard::default(),
+            acknowledge: None,
+            encoding: None,
         };
         job.to_wire()
     }

@@ -8,8 +8,11 @@ pub mod units;
 #[macro_use]
 mod crossing;
 mod checks;
+pub mod encoding;
 pub mod facts;
 pub mod handshake;
+pub mod latency;
+pub mod path;
 pub mod storage;
 pub mod tcp_info;
 pub mod transfer;
@@ -17,7 +20,7 @@ pub mod transfer;
 pub use crossing::{FromWire, InvalidMessage, ToWire};
 
 /// The version of the service; agents and controllers of different versions refuse each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Messages stay below this, so that one big reply never delays a keepalive (tonic's own limit for
 /// decoding is 4 MiB).

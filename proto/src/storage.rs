@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::rate;
+pub use crate::latency::{Latency, LatencyBucket};
 use crate::transfer::{Guard, JobId, Stopped};
 use crate::units::{Bytes, BytesPerSecond, milliseconds};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
@@ -157,27 +158,6 @@ pub struct StorageSample {
     pub bytes: u64,
 }
 
-/// Nearest-rank percentiles from an HdrHistogram with three significant digits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    pub count: u64,
-    pub mean_us: f64,
-    pub min_us: f64,
-    pub p50_us: f64,
-    pub p90_us: f64,
-    pub p99_us: f64,
-    pub p999_us: f64,
-    pub max_us: f64,
-    pub buckets: Vec<LatencyBucket>,
-}
-
-/// Reads that took at most `upper_us` and more than the bucket before.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LatencyBucket {
-    pub upper_us: f64,
-    pub count: u64,
-}
-
 mirror!(StoragePoint, StoragePoint { pattern, request_bytes, outstanding, duration_ms });
 mirror!(StorageProgress, StorageProgress { text, share_done });
 mirror!(
@@ -212,11 +192,6 @@ mirror!(
     }
 );
 mirror!(StorageSample, StorageSample { from_ns, to_ns, reads, bytes });
-mirror!(
-    Latency,
-    Latency { count, mean_us, min_us, p50_us, p90_us, p99_us, p999_us, max_us, buckets }
-);
-mirror!(LatencyBucket, LatencyBucket { upper_us, count });
 mirror_enum!(StoragePattern, StoragePattern { SingleBlock, DirectPath });
 
 impl ToWire<pb::ReadStorageRequest> for StorageJob {

@@ -9,8 +9,11 @@ pub use crate::checks::{
     InvalidSocketBuffer, MESSAGE_MAX, NUM_CONN_MAX, SOCKET_BUFFER_MAX, SOCKET_BUFFERS_MAX,
 };
 use crate::checks::{
-    interval, message, num_conn, one_host, optional_address, port, positive, rate, socket, token,
+    acknowledge, interval, message, num_conn, one_host, optional_address, port, positive, rate,
+    share, socket, token,
 };
+use crate::encoding::Encoding;
+use crate::latency::Latency;
 use crate::tcp_info::TcpInfo;
 use crate::units::{Bytes, BytesPerSecond, Share, milliseconds};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
@@ -32,12 +35,25 @@ impl std::fmt::Debug for Token {
 
 /// What a test asks of its sockets; `None` leaves it to the system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SocketRequest {
     /// Setting one stops auto-tuning of that buffer (tcp(7)).
     pub socket_buffer_bytes: Option<u64>,
     pub congestion_control: Option<String>,
     /// Clamp of the maximum segment size (TCP_MAXSEG).
     pub mss_bytes: Option<u32>,
+    /// Wins over `socket_buffer_bytes` for the sender's send buffer.
+    pub send_buffer_bytes: Option<u64>,
+    /// Wins over `socket_buffer_bytes` for the receiver's receive buffer.
+    pub receive_buffer_bytes: Option<u64>,
+    /// The 6 bits of DiffServ (RFC 2474), 0 to 63.
+    pub dscp: Option<u32>,
+    /// The sender's interface (SO_BINDTODEVICE).
+    pub device: Option<String>,
+    /// Stream i leaves from this port + i.
+    pub source_port_base: Option<u32>,
+    /// Of each stream (SO_MAX_PACING_RATE).
+    pub pacing_bytes_per_second: Option<f64>,
 }
 
 /// When the agent ends a job by itself, or does not start it.
@@ -76,6 +92,25 @@ pub struct ReceiveJob {
     /// Between two readings of TCP_INFO.
     pub reading: Duration,
     pub guard: Guard,
+    /// SYNC: every message is answered.
+    pub acknowledge: Option<Acknowledge>,
+    pub encoding: Option<Encoding>,
+}
+
+/// What the receiver of a SYNC test does before it answers a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Acknowledge {
+    pub message_bytes: u64,
+    /// `None`: it answers once the message is in memory (FASTSYNC).
+    pub write: Option<RedoWrite>,
+}
+
+/// Each message goes to a scratch file (O_DIRECT, O_DSYNC), as RFS writes to a standby redo log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RedoWrite {
+    pub dir: String,
+    /// Of the file, which is written round and round.
+    pub file_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +133,15 @@ pub struct SendJob {
     pub rate: Option<BytesPerSecond>,
     pub bytes_max: Option<Bytes>,
     pub guard: Guard,
+    /// SYNC: the next message leaves when the one before it is acknowledged.
+    pub acknowledged: bool,
+    /// Between two messages of a stream.
+    pub delay: Option<Duration>,
+    /// Without an acknowledged byte for this long, the test ends; `None`: the agent's own patience.
+    pub stall_deadline: Option<Duration>,
+    pub encoding: Option<Encoding>,
+    /// Of a random payload: the share that a good compressor takes out.
+    pub compressible: Option<Share>,
 }
 
 /// What both ends tell while a test runs, in this order; batches repeat.
@@ -135,6 +179,12 @@ pub struct StreamStart {
     pub receive_buffer_bytes: u64,
     /// The baseline for differences: `bytes_acked` counts the SYN.
     pub tcp: TcpInfo,
+    /// A buffer was set past the system's maximum (SO_SNDBUFFORCE, SO_RCVBUFFORCE).
+    #[serde(default)]
+    pub buffer_forced: bool,
+    /// The kernel's path MTU of this connection before its first byte (IP_MTU).
+    #[serde(default)]
+    pub known_path_mtu_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -174,6 +224,45 @@ pub struct TransferEnd {
     /// Connections that were closed because they did not belong to the test.
     pub strangers: u32,
     pub at_ns: i64,
+    /// At the sender of a SYNC test.
+    #[serde(default)]
+    pub acknowledgements: Option<Acknowledgements>,
+    /// Of the whole host during the job.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceUse>,
+    #[serde(default)]
+    pub softnet: Option<SoftnetUse>,
+}
+
+/// Answers to messages, of all streams together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Acknowledgements {
+    pub messages: u64,
+    /// From the first byte given to `send` to the answer.
+    pub total: Latency,
+    /// Of that, the receiver's write; `None` when nothing was written.
+    pub write: Option<Latency>,
+}
+
+/// What an interface carried during a job: ours and everybody else's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceUse {
+    pub name: String,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub sent_packets: u64,
+    pub receive_drops: u64,
+    pub send_drops: u64,
+    pub receive_errors: u64,
+    pub send_errors: u64,
+}
+
+/// Growth of `/proc/net/softnet_stat`, all processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoftnetUse {
+    pub dropped: u64,
+    pub squeezed: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -204,6 +293,15 @@ pub struct CpuUse {
     pub host_steal_cores: Option<f64>,
     /// 0 to 1.
     pub busiest_core_share: Option<f64>,
+    /// That core's softirq time, 0 to 1.
+    #[serde(default)]
+    pub busiest_core_softirq_share: Option<f64>,
+    /// What the busiest thread waited for a processor while it could have run (schedstat).
+    #[serde(default)]
+    pub busiest_thread_wait_us: Option<u64>,
+    /// What the process's control group was throttled (cpu.stat).
+    #[serde(default)]
+    pub throttled_us: Option<u64>,
 }
 
 /// Why a job ended before its time.
@@ -228,7 +326,38 @@ pub enum StopCause {
     System,
 }
 
-mirror!(SocketRequest, SocketRequest { socket_buffer_bytes, congestion_control, mss_bytes });
+mirror!(
+    SocketRequest,
+    SocketRequest {
+        socket_buffer_bytes,
+        congestion_control,
+        mss_bytes,
+        send_buffer_bytes,
+        receive_buffer_bytes,
+        dscp,
+        device,
+        source_port_base,
+        pacing_bytes_per_second,
+    }
+);
+mirror!(RedoWrite, RedoWrite { dir, file_bytes });
+mirror!(Acknowledge, Acknowledge { message_bytes, write });
+mirror!(Acknowledgements, Acknowledgements { messages, total, write });
+mirror!(
+    InterfaceUse,
+    InterfaceUse {
+        name,
+        received_bytes,
+        sent_bytes,
+        received_packets,
+        sent_packets,
+        receive_drops,
+        send_drops,
+        receive_errors,
+        send_errors,
+    }
+);
+mirror!(SoftnetUse, SoftnetUse { dropped, squeezed });
 mirror!(Connected, Connected { streams, at_ns });
 mirror!(
     StreamStart,
@@ -240,12 +369,17 @@ mirror!(
         send_buffer_bytes,
         receive_buffer_bytes,
         tcp,
+        buffer_forced,
+        known_path_mtu_bytes,
     }
 );
 mirror!(Batch, Batch { samples, readings });
 mirror!(Sample, Sample { from_ns, to_ns, stream_bytes });
 mirror!(Reading, Reading { at_ns, stream, tcp });
-mirror!(TransferEnd, TransferEnd { streams, cpu, stopped, strangers, at_ns });
+mirror!(
+    TransferEnd,
+    TransferEnd { streams, cpu, stopped, strangers, at_ns, acknowledgements, interfaces, softnet }
+);
 mirror!(
     StreamEnd,
     StreamEnd {
@@ -269,6 +403,9 @@ mirror!(
         host_softirq_cores,
         host_steal_cores,
         busiest_core_share,
+        busiest_core_softirq_share,
+        busiest_thread_wait_us,
+        throttled_us,
     }
 );
 mirror!(Stopped, Stopped { cause, text });
@@ -311,6 +448,8 @@ impl ToWire<pb::ReceiveRequest> for ReceiveJob {
             sample_ms: milliseconds(self.sample),
             reading_ms: milliseconds(self.reading),
             guard: self.guard.to_wire(),
+            acknowledge: self.acknowledge.to_wire(),
+            encoding: self.encoding.to_wire(),
         }
     }
 }
@@ -332,6 +471,12 @@ impl FromWire<pb::ReceiveRequest> for ReceiveJob {
             sample: interval(wire.sample_ms).map_err(|error| error.at("sample_ms"))?,
             reading: interval(wire.reading_ms).map_err(|error| error.at("reading_ms"))?,
             guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
+            acknowledge: wire
+                .acknowledge
+                .map(acknowledge)
+                .transpose()
+                .map_err(|error| error.at("acknowledge"))?,
+            encoding: Option::from_wire(wire.encoding).map_err(|error| error.at("encoding"))?,
         })
     }
 }
@@ -355,6 +500,11 @@ impl ToWire<pb::SendRequest> for SendJob {
             rate_bytes_per_second: self.rate.map(|rate| rate.0),
             bytes_max: self.bytes_max.map(|bytes| bytes.0),
             guard: self.guard.to_wire(),
+            acknowledged: self.acknowledged,
+            delay_us: self.delay.map(|delay| delay.as_micros() as u64),
+            stall_deadline_ms: self.stall_deadline.map(milliseconds),
+            encoding: self.encoding.to_wire(),
+            compressible_share: self.compressible.map(|share| share.0),
         }
     }
 }
@@ -379,6 +529,19 @@ impl FromWire<pb::SendRequest> for SendJob {
             rate: wire.rate_bytes_per_second.map(rate).transpose()?,
             bytes_max: wire.bytes_max.map(Bytes),
             guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
+            acknowledged: wire.acknowledged,
+            delay: wire.delay_us.map(Duration::from_micros),
+            stall_deadline: wire
+                .stall_deadline_ms
+                .map(interval)
+                .transpose()
+                .map_err(|error| error.at("stall_deadline_ms"))?,
+            encoding: Option::from_wire(wire.encoding).map_err(|error| error.at("encoding"))?,
+            compressible: wire
+                .compressible_share
+                .map(share)
+                .transpose()
+                .map_err(|error| error.at("compressible_share"))?,
         })
     }
 }
@@ -448,6 +611,11 @@ mod tests {
                 rate: None,
                 bytes_max: buffer.map(Bytes),
                 guard: Guard { cpu_share_max: Some(Share(0.8)), load_max: None },
+                acknowledged: job % 2 == 0,
+                delay: buffer.map(Duration::from_micros),
+                stall_deadline: Some(Duration::from_millis(ms)),
+                encoding: Some(Encoding::Tls(crate::encoding::TlsCipher::Aes256Gcm)),
+                compressible: Some(Share(0.5)),
             };
             let wire: pb::SendRequest = job.clone().to_wire();
             prop_assert_eq!(SendJob::from_wire(wire).unwrap(), job);

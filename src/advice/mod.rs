@@ -94,6 +94,7 @@ pub fn advise(record: &RunRecord, analysis: &Analysis) -> Vec<Recommendation> {
     let case = Case {
         record,
         throughputs: &analysis.throughputs,
+        paths: &analysis.paths,
         storage: &analysis.storage,
         series: &analysis.series,
     };

@@ -7,6 +7,9 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use redoline_proto::facts::{FactsRequest, HostFacts};
 use redoline_proto::handshake::{ClockAnswer, ClockQuestion, Hello, HelloAnswer};
+use redoline_proto::path::{
+    HoldMtuEvent, HoldMtuJob, PathProbe, ProbeJob, ReflectEvent, ReflectJob,
+};
 use redoline_proto::storage::{StorageEvent, StorageJob};
 use redoline_proto::transfer::{JobId, ReceiveJob, SendJob, TransferEvent};
 use redoline_proto::{FromWire, InvalidMessage, ToWire, pb};
@@ -39,6 +42,12 @@ pub type TransferEvents = Events<TransferEvent, pb::TransferEvent>;
 
 /// What a storage test tells.
 pub type StorageEvents = Events<StorageEvent, pb::StorageEvent>;
+
+/// What a reflector of probes tells.
+pub type ReflectEvents = Events<ReflectEvent, pb::ReflectEvent>;
+
+/// What an interface with a changed MTU tells.
+pub type HoldMtuEvents = Events<HoldMtuEvent, pb::HoldMtuEvent>;
 
 /// A handle to one agent; clones share its connection.
 #[derive(Clone, Debug)]
@@ -130,6 +139,45 @@ impl AgentClient {
         let mut grpc = self.grpc.clone();
         let answer = grpc.go(pb::JobRequest { job: job.0 });
         within("start the sender", deadline, answer).await.map(|_| ())
+    }
+
+    /// The sender of `job` ends as if its duration were over.
+    pub async fn finish(&self, job: JobId, deadline: Duration) -> Result<(), AgentError> {
+        let mut grpc = self.grpc.clone();
+        let answer = grpc.finish(pb::JobRequest { job: job.0 });
+        within("finish the test", deadline, answer).await.map(|_| ())
+    }
+
+    pub async fn reflect(
+        &self,
+        job: ReflectJob,
+        deadline: Duration,
+    ) -> Result<ReflectEvents, AgentError> {
+        let mut grpc = self.grpc.clone();
+        let request: pb::ReflectRequest = job.to_wire();
+        stream("answer probes", deadline, grpc.reflect(request)).await
+    }
+
+    /// `deadline` covers the answer; the job's own covers the probe.
+    pub async fn probe_path(
+        &self,
+        job: ProbeJob,
+        deadline: Duration,
+    ) -> Result<PathProbe, AgentError> {
+        let mut grpc = self.grpc.clone();
+        let request: pb::ProbePathRequest = job.to_wire();
+        unary("probe the path", deadline, grpc.probe_path(request)).await
+    }
+
+    /// The MTU is restored when the events are dropped.
+    pub async fn hold_mtu(
+        &self,
+        job: HoldMtuJob,
+        deadline: Duration,
+    ) -> Result<HoldMtuEvents, AgentError> {
+        let mut grpc = self.grpc.clone();
+        let request: pb::HoldMtuRequest = job.to_wire();
+        stream("change the MTU", deadline, grpc.hold_mtu(request)).await
     }
 
     pub async fn read_storage(

@@ -6,6 +6,7 @@ use redoline_proto::facts::HostFacts;
 use redoline_proto::units::BytesPerSecond;
 
 use super::bdp::{BufferNeed, RateSource};
+use super::path::PathSummary;
 use super::series::SeriesResult;
 use super::steady::Steady;
 use super::storage::StorageSummary;
@@ -21,6 +22,7 @@ pub const DIRECTIONS: [Direction; 2] = [Direction::PrimaryToStandby, Direction::
 pub struct Case<'a> {
     pub record: &'a RunRecord,
     pub throughputs: &'a [Summary],
+    pub paths: &'a [PathSummary],
     pub storage: &'a [StorageSummary],
     pub series: &'a [SeriesResult],
 }

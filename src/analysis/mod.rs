@@ -5,6 +5,8 @@
 pub mod steady;
 pub mod window;
 pub mod throughput;
+pub mod sync;
+pub mod path;
 pub mod storage;
 pub mod plateau;
 pub mod bdp;
@@ -26,6 +28,7 @@ pub mod merge;
 use crate::record::run::RunRecord;
 use case::{Case, DIRECTIONS};
 use finding::Finding;
+use path::PathSummary;
 use series::SeriesResult;
 use storage::StorageSummary;
 use throughput::Summary;
@@ -37,6 +40,7 @@ pub const ANALYSIS_VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
     pub throughputs: Vec<Summary>,
+    pub paths: Vec<PathSummary>,
     pub storage: Vec<StorageSummary>,
     pub series: Vec<SeriesResult>,
     /// The most severe first; among equals in the order need, network, storage, host.
@@ -50,8 +54,15 @@ pub fn analyse(record: &RunRecord) -> Analysis {
         .map(|test| mtu::checked(&record.setup, throughput::summarise(test)))
         .collect();
     let storage: Vec<StorageSummary> = record.storage_reads().map(storage::summarise).collect();
+    let paths: Vec<PathSummary> = record.paths().map(throughput::summarise_path).collect();
     let series = series::results(&record.series, &throughputs, &storage);
-    let case = Case { record, throughputs: &throughputs, storage: &storage, series: &series };
+    let case = Case {
+        record,
+        throughputs: &throughputs,
+        paths: &paths,
+        storage: &storage,
+        series: &series,
+    };
     let mut findings = need::findings(&case);
     if !case.loopback() {
         findings
@@ -64,5 +75,5 @@ pub fn analyse(record: &RunRecord) -> Analysis {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = verdict::verdict(&case, &findings);
     let findings = merge::merged(findings);
-    Analysis { findings, verdict, throughputs, storage, series }
+    Analysis { findings, verdict, throughputs, paths, storage, series }
 }

@@ -78,7 +78,13 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
     let share = match series.variable {
         Variable::NumConn => Some(1.0 - series.tolerance.unwrap_or(TOLERANCE)),
         Variable::Slots | Variable::Sessions => Some(KNEE_SHARE),
-        Variable::SocketBuffer | Variable::Mtu => None,
+        Variable::SocketBuffer
+        | Variable::Mtu
+        | Variable::InterfaceMtu
+        | Variable::MessageLength
+        | Variable::Encryption
+        | Variable::Compression
+        | Variable::Time => None,
     };
     let recommended = share.and_then(|share| smallest(&real, share)).cloned();
     let pattern = series

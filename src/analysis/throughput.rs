@@ -6,12 +6,14 @@ use redoline_proto::tcp_info::TcpInfo;
 use redoline_proto::transfer::{StreamEnd, StreamStart};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
+use super::path::PathSummary;
 use super::steady::{Interval, Steady, steady};
+use super::sync::{self, SyncSummary};
 use super::window::{self, Track, Window};
 use crate::plan::node::{Direction, PairId};
 use crate::plan::step::Nodes;
 use crate::record::measurement::{
-    EndRecord, MeasurementId, PairTransfer, Throughput, TransferRequest,
+    EndRecord, MeasurementId, PairTransfer, Path, Throughput, TransferRequest,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,8 @@ pub struct PairSummary {
     pub receive_window: Option<Bytes>,
     pub streams: Vec<StreamSummary>,
     pub failed: bool,
+    /// Of a SYNC test.
+    pub sync: Option<SyncSummary>,
 }
 
 /// Sums over streams; a difference is taken from the reading after connect.
@@ -180,7 +184,7 @@ pub fn summarise(throughput: &Throughput) -> Summary {
     let min_rtt = whole.iter().filter_map(|pair| min_rtt(&pair.sender)).min();
     let sum = tracks.as_deref().zip(window).map(|(tracks, window)| window::sum(tracks, window));
     let pairs: Vec<PairSummary> =
-        throughput.pairs.iter().map(|pair| pair_summary(pair, window, alone)).collect();
+        throughput.pairs.iter().map(|pair| of_test(throughput, pair, window, alone)).collect();
     Summary {
         id: throughput.id,
         step: throughput.step,
@@ -192,6 +196,33 @@ pub fn summarise(throughput: &Throughput) -> Summary {
         samples: samples(&throughput.pairs),
         not_testable: None,
         pairs,
+    }
+}
+
+fn of_test(
+    test: &Throughput,
+    pair: &PairTransfer,
+    window: Option<Window>,
+    alone: bool,
+) -> PairSummary {
+    let sync = sync::summarise(&test.request, pair);
+    PairSummary { sync, ..pair_summary(pair, window, alone) }
+}
+
+/// The stream of a path is one of its own: nothing of it is acknowledged.
+pub fn summarise_path(path: &Path) -> PathSummary {
+    let stream = path.stream.as_ref().map(|pair| {
+        let window = Track::of(pair, true).and_then(|track| window::common(&[track]));
+        pair_summary(pair, window, true)
+    });
+    PathSummary {
+        id: path.id,
+        step: path.step,
+        direction: path.direction,
+        pair: path.pair,
+        probe: path.probe.clone(),
+        stream,
+        failure: path.failure.as_ref().map(|failure| failure.text.clone()),
     }
 }
 
@@ -227,6 +258,7 @@ fn pair_summary(pair: &PairTransfer, window: Option<Window>, alone: bool) -> Pai
         receive_window: known(sender, |tcp| tcp.snd_wnd_bytes).max().map(Bytes),
         streams: starts(sender).iter().map(|start| stream(pair, start)).collect(),
         failed: pair.failure.is_some(),
+        sync: None,
         steady,
     }
 }

@@ -265,6 +265,8 @@ fn receive_job(ends: Ends<'_>, job: JobId, token: Token, test: &Test) -> Receive
         sample: SAMPLE,
         reading: test.reading,
         guard: test.guard,
+        acknowledge: None,
+        encoding: None,
     }
 }
 
@@ -286,5 +288,10 @@ fn send_job(ends: Ends<'_>, job: JobId, token: Token, port: u16, test: &Test) ->
         rate: test.rate,
         bytes_max: test.bytes_max,
         guard: test.guard,
+        acknowledged: false,
+        delay: None,
+        stall_deadline: None,
+        encoding: None,
+        compressible: None,
     }
 }

@@ -11,8 +11,8 @@ use super::clusters::Clusters;
 use super::expression::Expression;
 use super::node::{NodeId, PairId};
 use super::step::{
-    AssertSpec, BufferSize, LadderSpec, Nodes, NumConn, StorageReadSpec, SweepSpec, ThroughputSpec,
-    TopologySpec, Vary,
+    AssertSpec, BufferSize, LadderSpec, Mode, Nodes, NumConn, StorageReadSpec, SweepSpec, TestTime,
+    ThroughputSpec, TopologySpec, Until, Vary,
 };
 use crate::runbook::check::{self, Templates};
 use crate::runbook::fields::Fields;
@@ -74,7 +74,20 @@ pub fn throughput(node: &Node, around: Surroundings<'_>) -> Result<ThroughputSpe
             pairs: pairs?,
             nodes: if nodes? == "together" { Nodes::Together } else { Nodes::Each },
             num_conn: num_conn?,
-            duration,
+            both_directions: false,
+            time: TestTime::Fixed(duration),
+            mode: Mode::Async,
+            delay: None,
+            network_timeout: None,
+            frequency: None,
+            send_buffer: None,
+            receive_buffer: None,
+            dscp: None,
+            device: None,
+            source_port_base: None,
+            pacing: None,
+            encoding: None,
+            compressible: None,
             interval: interval?.min(duration),
             message: message?,
             payload: if payload? == "zeros" { Payload::Zeros } else { Payload::Random },
@@ -109,8 +122,15 @@ fn num_conn(node: &Node, late: &HashMap<Place, Expression>) -> Result<NumConn, F
     let step = fields.read("step", level);
     let max = fields.read("max", level);
     let tolerance = fields.read("tolerance", |node| value::share(node, 0.5));
-    let ladder =
-        (|| Some(LadderSpec { from: from?, step: step?, max: max?, tolerance: tolerance?.0 }))();
+    let ladder = (|| {
+        Some(LadderSpec {
+            until: Until::Plateau,
+            from: from?,
+            step: step?,
+            max: max?,
+            tolerance: tolerance?.0,
+        })
+    })();
     if let Some(ladder) = ladder
         && ladder.from > ladder.max
     {

@@ -8,7 +8,8 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::Plan;
 use super::step::{
-    Action, LEVELS_WITHOUT_RISE, LadderSpec, Nodes, NumConn, Step, StorageReadSpec, ThroughputSpec,
+    Action, LEVELS_WITHOUT_RISE, LadderSpec, Nodes, NumConn, PathSpec, Step, StorageReadSpec,
+    ThroughputSpec,
 };
 
 /// Of a whole run, and of each of its steps.
@@ -78,6 +79,8 @@ fn of_step(step: &Step, plan: &Plan) -> StepCost {
             let points = u32::try_from(spec.vary.len()).unwrap_or(u32::MAX);
             of_tests(&spec.throughput, (points, points))
         }
+        Action::Path(spec) => of_paths(spec),
+        Action::InterfaceMtu(spec) => of_tests(&spec.throughput, (3, 3)),
         Action::StorageRead(spec) => of_storage(spec),
         Action::SwapRoles | Action::Assert(_) => TimeRange::default(),
     };
@@ -111,10 +114,10 @@ fn all_levels(ladder: &LadderSpec) -> u32 {
 }
 
 fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> TimeRange {
-    let one = spec.duration + AROUND_A_TEST;
+    let one = spec.time.longest() + AROUND_A_TEST;
     let rounds = rounds(spec);
     TimeRange {
-        min: spec.duration.saturating_mul(fewest.saturating_mul(rounds)),
+        min: spec.time.longest().saturating_mul(fewest.saturating_mul(rounds)),
         max: one.saturating_mul(most.saturating_mul(rounds)),
     }
 }
@@ -123,7 +126,16 @@ fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> TimeRange {
 fn rounds(spec: &ThroughputSpec) -> u32 {
     match spec.nodes {
         Nodes::Each => u32::try_from(spec.pairs.len()).unwrap_or(u32::MAX),
-        Nodes::Together => u32::from(!spec.pairs.is_empty()),
+        Nodes::Together | Nodes::AllToOne => u32::from(!spec.pairs.is_empty()),
+    }
+}
+
+fn of_paths(spec: &PathSpec) -> TimeRange {
+    let pairs = u32::try_from(spec.pairs.len()).unwrap_or(u32::MAX);
+    let probing = spec.spacing.saturating_mul(spec.probes) + spec.load;
+    TimeRange {
+        min: probing.saturating_mul(pairs),
+        max: (spec.deadline + spec.load + AROUND_A_TEST).saturating_mul(pairs),
     }
 }
 
@@ -161,7 +173,7 @@ fn bytes(action: &Action, plan: &Plan) -> Option<Bytes> {
     };
     let at_once = match spec.nodes {
         Nodes::Each => 1,
-        Nodes::Together => spec.pairs.len(),
+        Nodes::Together | Nodes::AllToOne => spec.pairs.len(),
     };
     let limit = plan.limits.rate.map(|rate| rate.0 * at_once as f64);
     let bandwidth = plan.configuration.network.bandwidth.map(|rate| rate.0);
@@ -169,7 +181,7 @@ fn bytes(action: &Action, plan: &Plan) -> Option<Bytes> {
         (Some(limit), Some(bandwidth)) => limit.min(bandwidth),
         (limit, bandwidth) => limit.or(bandwidth)?,
     };
-    let sending = spec.duration.saturating_mul(tests.saturating_mul(rounds(spec)));
+    let sending = spec.time.longest().saturating_mul(tests.saturating_mul(rounds(spec)));
     Some(BytesPerSecond(rate).bytes_in(sending))
 }
 

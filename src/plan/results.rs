@@ -37,7 +37,8 @@ pub fn fields(action: &Action) -> &'static [&'static str] {
             NumConn::Ladder(_) => LADDER,
             NumConn::Fixed(_) | NumConn::Later(_) => PAIR,
         },
-        Action::Sweep(_) => PAIR,
+        Action::Sweep(_) | Action::InterfaceMtu(_) => PAIR,
+        Action::Path(_) => &[],
         Action::StorageRead(_) => NODE,
         Action::Topology(_) | Action::SwapRoles | Action::Assert(_) => &[],
     }

@@ -101,7 +101,9 @@ fn uses_bdp(action: &Action, test: &ThroughputSpec) -> bool {
         // A first point without it gives the rate that the others need.
         Action::Sweep(sweep) => match &sweep.vary {
             Vary::SocketBuffer(sizes) => sizes.first().is_some_and(is_bdp),
-            Vary::Mtu(_) => false,
+            Vary::Mtu(_) | Vary::MessageLength(_) | Vary::Encryption(_) | Vary::Compression(_) => {
+                false
+            }
         },
         _ => false,
     };

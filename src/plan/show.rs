@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use redoline_proto::encoding::Encoding;
 use redoline_proto::storage::{StoragePattern, StorageTarget};
 use redoline_proto::transfer::Payload;
-use redoline_proto::units::BytesPerSecond;
+use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::access::{AGENT_DIRS, Access, HostKeyPolicy};
 use super::cost::{Cost, StepCost, TimeRange};
@@ -208,6 +209,11 @@ fn details(plan: &Plan, step: &Step, cost: &StepCost) -> Vec<String> {
         }
         Action::Throughput(spec) => throughput(plan, spec, step.direction, None),
         Action::Sweep(spec) => throughput(plan, &spec.throughput, step.direction, Some(&spec.vary)),
+        Action::Path(spec) => {
+            let pairs: Vec<String> = spec.pairs.iter().map(|id| plan.pair_name(*id)).collect();
+            vec![format!("path {}: {}", step.direction, pairs.join(", "))]
+        }
+        Action::InterfaceMtu(spec) => throughput(plan, &spec.throughput, step.direction, None),
         Action::SwapRoles => vec![format!(
             "from here on {}: test direction only; no database switchover",
             step.direction
@@ -232,11 +238,12 @@ fn throughput(
     let how = match spec.nodes {
         Nodes::Each if pairs.len() > 1 => ", one after the other",
         Nodes::Together if pairs.len() > 1 => ", all at once",
+        Nodes::AllToOne => ", all to the first receiver",
         Nodes::Each | Nodes::Together => "",
     };
     let mut lines = vec![format!("throughput {direction}: {}{how}", pairs.join(", "))];
     lines.extend(vary.map(|vary| format!("at {}", varied(vary))));
-    let length = time_text(spec.duration);
+    let length = time_text(spec.time.longest());
     let each = match (vary, &spec.num_conn) {
         (None, NumConn::Fixed(_) | NumConn::Later(_)) => format!("for {length}"),
         _ => format!("for {length} each"),
@@ -266,8 +273,18 @@ fn varied(vary: &Vary) -> String {
     let values: Vec<String> = match vary {
         Vary::SocketBuffer(sizes) => sizes.iter().map(BufferSize::to_string).collect(),
         Vary::Mtu(sizes) => sizes.iter().map(u32::to_string).collect(),
+        Vary::MessageLength(sizes) => sizes.iter().map(Bytes::to_string).collect(),
+        Vary::Encryption(ciphers) => ciphers.iter().map(|one| named(one.as_ref())).collect(),
+        Vary::Compression(methods) => {
+            methods.iter().map(|one| named(one.map(Encoding::Compression).as_ref())).collect()
+        }
     };
     format!("{} {}", vary.key(), values.join(", "))
+}
+
+/// `none`, or what is done.
+fn named(what: Option<&impl std::fmt::Display>) -> String {
+    what.map_or_else(|| "none".to_owned(), ToString::to_string)
 }
 
 fn num_conn(num_conn: &NumConn) -> String {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use redoline_proto::encoding::{Compression, Encoding, TlsCipher};
 use redoline_proto::storage::{StoragePattern, StorageTarget};
-use redoline_proto::transfer::Payload;
-use redoline_proto::units::Bytes;
+use redoline_proto::transfer::{Payload, RedoWrite};
+use redoline_proto::units::{Bytes, BytesPerSecond, Share};
+
+use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
 use super::node::{Direction, NodeId, PairId};
@@ -42,8 +45,10 @@ pub enum OnError {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Topology(TopologySpec),
+    Path(PathSpec),
     Throughput(ThroughputSpec),
     Sweep(SweepSpec),
+    InterfaceMtu(InterfaceMtuSpec),
     /// Marks where the test direction turns; the steps after it carry the new one.
     SwapRoles,
     StorageRead(StorageReadSpec),
@@ -55,8 +60,10 @@ impl Action {
     pub fn key(&self) -> &'static str {
         match self {
             Self::Topology(_) => "topology",
+            Self::Path(_) => "path",
             Self::Throughput(_) => "throughput",
             Self::Sweep(_) => "sweep",
+            Self::InterfaceMtu(_) => "interface_mtu",
             Self::SwapRoles => "swap_roles",
             Self::StorageRead(_) => "storage_read",
             Self::Assert(_) => "assert",
@@ -70,21 +77,123 @@ pub struct TopologySpec {
     pub deadline: Duration,
 }
 
+/// What the way between two nodes is like, in the step's direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathSpec {
+    pub pairs: Vec<PairId>,
+    /// Small datagrams, for round trips, loss and order.
+    pub probes: u32,
+    /// Between two of them.
+    pub spacing: Duration,
+    /// Packets that are tried beside one of the interface's MTU.
+    pub packet_sizes: Vec<u32>,
+    /// Of the stream that shows what probes cannot; for the round trip under load.
+    pub load: Duration,
+    /// Of each probe.
+    pub deadline: Duration,
+}
+
+/// The same test with the interface's MTU as it is and at another value, which is restored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterfaceMtuSpec {
+    pub mtu: u32,
+    pub throughput: ThroughputSpec,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThroughputSpec {
     pub pairs: Vec<PairId>,
     pub nodes: Nodes,
+    /// The same the other way at the same time.
+    pub both_directions: bool,
     pub num_conn: NumConn,
-    pub duration: Duration,
+    pub time: TestTime,
+    pub mode: Mode,
+    /// Between two messages of a stream.
+    pub delay: Option<Duration>,
+    /// Without an acknowledged byte for this long, a test ends.
+    pub network_timeout: Option<Duration>,
+    /// Again and again over a longer time.
+    pub frequency: Option<Frequency>,
     /// Between two readings of TCP_INFO, and of the rates that progress and report show.
     pub interval: Duration,
     pub message: Bytes,
     pub payload: Payload,
     pub socket_buffer: BufferSize,
+    /// Wins over `socket_buffer` for the sender's send buffer.
+    pub send_buffer: Option<BufferSize>,
+    /// Wins over `socket_buffer` for the receiver's receive buffer.
+    pub receive_buffer: Option<BufferSize>,
     /// `None`: the system's default.
     pub congestion_control: Option<String>,
     /// Clamps the MSS; can only lower.
     pub mtu: Option<u32>,
+    /// The 6 bits of DiffServ, 0 to 63.
+    pub dscp: Option<u32>,
+    /// The sender's interface.
+    pub device: Option<String>,
+    /// Stream i leaves from this port + i.
+    pub source_port_base: Option<u16>,
+    /// Of each stream (SO_MAX_PACING_RATE).
+    pub pacing: Option<BytesPerSecond>,
+    pub encoding: Option<Encoding>,
+    /// Of a random payload: the share that a good compressor takes out.
+    pub compressible: Option<Share>,
+}
+
+/// How long a test sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TestTime {
+    Fixed(Duration),
+    /// Until the rate is known to within `target` (a share), at most for `max`.
+    Auto {
+        target: f64,
+        max: Duration,
+    },
+}
+
+impl TestTime {
+    /// Its length, or the most that it can be.
+    pub fn longest(self) -> Duration {
+        match self {
+            Self::Fixed(duration) | Self::Auto { max: duration, .. } => duration,
+        }
+    }
+}
+
+/// How redo is shipped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Mode {
+    /// A stream.
+    #[default]
+    Async,
+    /// One message in flight, written by the receiver before it answers (SYNC AFFIRM).
+    Sync(RedoWrite),
+    /// One message in flight, answered from memory (SYNC NOAFFIRM).
+    Fastsync,
+}
+
+impl Mode {
+    /// As runbooks and reports name it.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Sync(_) => "sync",
+            Self::Fastsync => "fastsync",
+        }
+    }
+
+    /// Each message waits for its answer.
+    pub fn acknowledged(&self) -> bool {
+        *self != Self::Async
+    }
+}
+
+/// A test every `every`, for as long as `during`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Frequency {
+    pub every: Duration,
+    pub during: Duration,
 }
 
 /// Which pairs send at a time.
@@ -95,6 +204,8 @@ pub enum Nodes {
     Each,
     /// All pairs from one barrier on.
     Together,
+    /// All senders to the first receiver, as clients of one SCAN address may.
+    AllToOne,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -105,14 +216,26 @@ pub enum NumConn {
     Ladder(LadderSpec),
 }
 
-/// The documented procedure: from 2 by 2 until three consecutive levels do not rise.
+/// More and more connections, until a rule says that it is enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LadderSpec {
+    pub until: Until,
     pub from: u32,
+    /// Of `until: plateau`; the knee has steps of its own.
     pub step: u32,
     pub max: u32,
     /// A level rises when its mean exceeds the reference by more than this share.
     pub tolerance: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// The documented procedure: three consecutive levels that do not rise.
+    #[default]
+    Plateau,
+    /// Steps of √2, two misses against the best, and the contenders measured again.
+    Knee,
 }
 
 /// How many consecutive levels that do not rise end a ladder (source document, task 3, step 2).
@@ -149,6 +272,11 @@ pub struct SweepSpec {
 pub enum Vary {
     SocketBuffer(Vec<BufferSize>),
     Mtu(Vec<u32>),
+    MessageLength(Vec<Bytes>),
+    /// `None`: in the clear.
+    Encryption(Vec<Option<TlsCipher>>),
+    /// `None`: as it is.
+    Compression(Vec<Option<Compression>>),
 }
 
 impl Vary {
@@ -156,6 +284,9 @@ impl Vary {
         match self {
             Self::SocketBuffer(_) => "socket_buffer",
             Self::Mtu(_) => "mtu",
+            Self::MessageLength(_) => "message_length",
+            Self::Encryption(_) => "encryption",
+            Self::Compression(_) => "compression",
         }
     }
 
@@ -163,6 +294,9 @@ impl Vary {
         match self {
             Self::SocketBuffer(sizes) => sizes.len(),
             Self::Mtu(sizes) => sizes.len(),
+            Self::MessageLength(sizes) => sizes.len(),
+            Self::Encryption(ciphers) => ciphers.len(),
+            Self::Compression(methods) => methods.len(),
         }
     }
 

@@ -281,6 +281,8 @@ fn is_empty(action: &Action) -> bool {
     match action {
         Action::Throughput(spec) => spec.pairs.is_empty(),
         Action::Sweep(spec) => spec.throughput.pairs.is_empty(),
+        Action::Path(spec) => spec.pairs.is_empty(),
+        Action::InterfaceMtu(spec) => spec.throughput.pairs.is_empty(),
         Action::StorageRead(spec) => spec.nodes.is_empty(),
         Action::Topology(_) | Action::SwapRoles | Action::Assert(_) => false,
     }

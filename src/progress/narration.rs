@@ -7,7 +7,7 @@ use super::test::RunningTest as Test;
 use crate::plan::node::{NodeId, PairId};
 use crate::record::event::{Event, Moment, RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{
-    Failure, Measurement, PairTransfer, Series, SeriesKind, StoppedBecause, StorageRead,
+    Failure, Measurement, PairTransfer, Path, Series, SeriesKind, StoppedBecause, StorageRead,
     Throughput, Variable,
 };
 use crate::record::setup::Setup;
@@ -206,6 +206,7 @@ fn failure_text(setup: &Setup, failure: &Failure) -> String {
 fn measured(setup: &Setup, measurement: &Measurement) -> String {
     match measurement {
         Measurement::Throughput(test) => throughput(setup, test),
+        Measurement::Path(path) => path_found(setup, path),
         Measurement::StorageRead(read) => storage_read(setup, read),
     }
 }
@@ -260,6 +261,19 @@ fn storage_read(setup: &Setup, read: &StorageRead) -> String {
     format!("{} {}: {rate}, {how}", read.id, node_name(setup, read.node))
 }
 
+fn path_found(setup: &Setup, path: &Path) -> String {
+    let pair = pair_name(setup, path.pair);
+    let Some(probe) = &path.probe else { return format!("{} {pair}: no result", path.id) };
+    let rtt = probe.rtt.as_ref().map_or_else(
+        || "no probe came back".to_owned(),
+        |rtt| format!("round trip {:.2} ms", rtt.p50_us / 1000.0),
+    );
+    let mtu = probe
+        .path_mtu_bytes
+        .map_or_else(|| "path MTU unknown".to_owned(), |mtu| format!("path MTU {mtu}"));
+    format!("{} {pair}: {rtt}, {mtu}", path.id)
+}
+
 fn series_finished(setup: &Setup, series: &Series) -> String {
     let place = match (series.pair, series.node) {
         (Some(pair), _) => pair_name(setup, pair),
@@ -274,11 +288,16 @@ fn series_finished(setup: &Setup, series: &Series) -> String {
         Variable::NumConn => "num_conn",
         Variable::SocketBuffer => "socket buffer",
         Variable::Mtu => "MTU",
+        Variable::InterfaceMtu => "interface MTU",
+        Variable::MessageLength => "message length",
+        Variable::Encryption => "encryption",
+        Variable::Compression => "compression",
+        Variable::Time => "time",
         Variable::Slots => "slots",
         Variable::Sessions => "sessions",
     };
     let why = match series.stopped_because {
-        StoppedBecause::Plateau => "the rate rises no more",
+        StoppedBecause::Plateau | StoppedBecause::Knee => "the rate rises no more",
         StoppedBecause::Maximum => "the highest level is reached, still rising",
         StoppedBecause::AllValues => "every value was tried",
         StoppedBecause::Failure => "a level could not be measured",

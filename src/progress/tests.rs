@@ -11,7 +11,7 @@ use redoline_proto::units::BytesPerSecond;
 use super::Progress;
 use crate::plan::need::Limits;
 use crate::plan::node::{DeclaredNetwork, Direction, NodeId, PairId, Role};
-use crate::plan::step::Nodes;
+use crate::plan::step::{Nodes, Until};
 use crate::record::event::{Event, FORMAT, Moment, RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{
     EndRecord, Failure, FailureCause, Measurement, MeasurementId, PairTransfer, Series, SeriesKind,
@@ -114,16 +114,21 @@ fn measured(pairs: Vec<PairTransfer>) -> Event {
                 nodes: Nodes::Together,
                 num_conn: 4,
                 duration_ms: 60_000,
+                auto_target: None,
+                mode: "async".to_owned(),
+                acknowledge: None,
+                delay_us: None,
+                network_timeout_ms: None,
+                encoding: None,
+                compressible_share: None,
+                both_directions: false,
+                interface_mtu_bytes: None,
                 interval_ms: 100,
                 message_bytes: 1 << 20,
                 payload: Payload::Random,
                 socket_buffer: "4 MiB".to_owned(),
                 mtu_bytes: Some(1500),
-                socket: SocketRequest {
-                    socket_buffer_bytes: None,
-                    congestion_control: None,
-                    mss_bytes: None,
-                },
+                socket: SocketRequest::default(),
                 rate_limit: None,
             },
             pairs,
@@ -204,6 +209,7 @@ fn moments() -> Vec<Moment> {
                 node: None,
                 points: vec![],
                 tolerance: Some(0.03),
+                until: Until::Plateau,
                 stopped_because: StoppedBecause::Plateau,
             },
         },

@@ -1,13 +1,17 @@
 //! Raw results with the conditions they were taken under; what they mean is recomputed from them.
 
+use redoline_proto::encoding::Encoding;
 use redoline_proto::handshake::ClockOffset;
+use redoline_proto::path::PathProbe;
 use redoline_proto::storage::{StoragePrepared, StorageResult, StorageTarget};
-use redoline_proto::transfer::{Connected, Payload, Reading, Sample, SocketRequest, TransferEnd};
+use redoline_proto::transfer::{
+    Acknowledge, Connected, Payload, Reading, Sample, SocketRequest, TransferEnd,
+};
 use redoline_proto::units::BytesPerSecond;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::node::{Direction, NodeId, PairId};
-use crate::plan::step::Nodes;
+use crate::plan::step::{Nodes, Until};
 
 /// Counts the measurements of a run from 1; shown as `m7`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -24,6 +28,7 @@ impl std::fmt::Display for MeasurementId {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Measurement {
     Throughput(Box<Throughput>),
+    Path(Box<Path>),
     StorageRead(Box<StorageRead>),
 }
 
@@ -31,6 +36,7 @@ impl Measurement {
     pub fn id(&self) -> MeasurementId {
         match self {
             Self::Throughput(throughput) => throughput.id,
+            Self::Path(path) => path.id,
             Self::StorageRead(read) => read.id,
         }
     }
@@ -53,7 +59,31 @@ pub struct TransferRequest {
     #[serde(with = "nodes_as_text")]
     pub nodes: Nodes,
     pub num_conn: u32,
+    /// Of `auto`, the most.
     pub duration_ms: u64,
+    /// Of `duration: auto`: the half-width that ends the test, as a share of the rate.
+    #[serde(default)]
+    pub auto_target: Option<f64>,
+    /// `async`, `sync` or `fastsync`.
+    #[serde(default = "asynchronous")]
+    pub mode: String,
+    /// What the receiver does before it answers, in SYNC modes.
+    #[serde(default)]
+    pub acknowledge: Option<Acknowledge>,
+    #[serde(default)]
+    pub delay_us: Option<u64>,
+    #[serde(default)]
+    pub network_timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub encoding: Option<Encoding>,
+    #[serde(default)]
+    pub compressible_share: Option<f64>,
+    /// The same was sent the other way at the same time.
+    #[serde(default)]
+    pub both_directions: bool,
+    /// The interface's MTU while it was held at another value.
+    #[serde(default)]
+    pub interface_mtu_bytes: Option<u32>,
     pub interval_ms: u64,
     pub message_bytes: u64,
     pub payload: Payload,
@@ -113,6 +143,20 @@ pub enum FailureCause {
     Interrupted,
 }
 
+/// What the way between the nodes of a pair is like, from the sender's side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    pub id: MeasurementId,
+    pub step: usize,
+    pub direction: Direction,
+    pub pair: PairId,
+    /// `None`: it could not be asked for; `failure` says why.
+    pub probe: Option<PathProbe>,
+    /// A short stream of large messages, whose counters tell what probes cannot.
+    pub stream: Option<PairTransfer>,
+    pub failure: Option<Failure>,
+}
+
 /// One point of a storage test on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StorageRead {
@@ -140,6 +184,8 @@ pub struct Series {
     pub points: Vec<SeriesPoint>,
     /// Of a ladder: the share by which a level must rise.
     pub tolerance: Option<f64>,
+    #[serde(default)]
+    pub until: Until,
     pub stopped_because: StoppedBecause,
 }
 
@@ -156,6 +202,13 @@ pub enum Variable {
     NumConn,
     SocketBuffer,
     Mtu,
+    /// Of the interface itself.
+    InterfaceMtu,
+    MessageLength,
+    Encryption,
+    Compression,
+    /// Seconds since the first repetition.
+    Time,
     /// Outstanding requests of `direct_path`.
     Slots,
     /// Concurrent readers of `single_block`.
@@ -178,6 +231,8 @@ pub struct SeriesPoint {
 pub enum StoppedBecause {
     /// Three consecutive levels did not rise.
     Plateau,
+    /// Two consecutive levels missed the best, and the contenders were measured again.
+    Knee,
     /// The runbook's highest level was reached while still rising.
     Maximum,
     /// Every value was tried.
@@ -186,6 +241,11 @@ pub enum StoppedBecause {
     Failure,
     /// A limit of the runbook, a timeout or Ctrl-C.
     Interrupted,
+}
+
+/// What runs of versions without SYNC did.
+fn asynchronous() -> String {
+    "async".to_owned()
 }
 
 mod nodes_as_text {
@@ -197,6 +257,7 @@ mod nodes_as_text {
         to.serialize_str(match nodes {
             Nodes::Each => "each",
             Nodes::Together => "together",
+            Nodes::AllToOne => "all_to_one",
         })
     }
 
@@ -204,7 +265,8 @@ mod nodes_as_text {
         match String::deserialize(from)?.as_str() {
             "each" => Ok(Nodes::Each),
             "together" => Ok(Nodes::Together),
-            other => Err(de::Error::unknown_variant(other, &["each", "together"])),
+            "all_to_one" => Ok(Nodes::AllToOne),
+            other => Err(de::Error::unknown_variant(other, &["each", "together", "all_to_one"])),
         }
     }
 }

@@ -6,7 +6,9 @@ use redoline_proto::facts::HostFacts;
 use redoline_proto::handshake::ClockOffset;
 
 use super::event::{Event, Moment, RunOutcome, StepOutcome};
-use super::measurement::{Failure, Measurement, MeasurementId, Series, StorageRead, Throughput};
+use super::measurement::{
+    Failure, Measurement, MeasurementId, Path, Series, StorageRead, Throughput,
+};
 use super::setup::Setup;
 use crate::plan::node::NodeId;
 
@@ -145,14 +147,21 @@ impl RunRecord {
     pub fn throughputs(&self) -> impl Iterator<Item = &Throughput> {
         self.measurements.iter().filter_map(|measurement| match measurement {
             Measurement::Throughput(throughput) => Some(&**throughput),
-            Measurement::StorageRead(_) => None,
+            Measurement::Path(_) | Measurement::StorageRead(_) => None,
+        })
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.measurements.iter().filter_map(|measurement| match measurement {
+            Measurement::Path(path) => Some(&**path),
+            Measurement::Throughput(_) | Measurement::StorageRead(_) => None,
         })
     }
 
     pub fn storage_reads(&self) -> impl Iterator<Item = &StorageRead> {
         self.measurements.iter().filter_map(|measurement| match measurement {
             Measurement::StorageRead(read) => Some(&**read),
-            Measurement::Throughput(_) => None,
+            Measurement::Throughput(_) | Measurement::Path(_) => None,
         })
     }
 

@@ -139,6 +139,8 @@ impl StepSetup {
         let (pairs, nodes) = match &step.action {
             Action::Throughput(spec) => (spec.pairs.clone(), Vec::new()),
             Action::Sweep(spec) => (spec.throughput.pairs.clone(), Vec::new()),
+            Action::Path(spec) => (spec.pairs.clone(), Vec::new()),
+            Action::InterfaceMtu(spec) => (spec.throughput.pairs.clone(), Vec::new()),
             Action::StorageRead(spec) => (Vec::new(), spec.nodes.clone()),
             Action::Topology(_) | Action::SwapRoles | Action::Assert(_) => (Vec::new(), Vec::new()),
         };

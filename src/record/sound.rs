@@ -80,6 +80,10 @@ impl Known<'_> {
 
     fn measurement(&self, measurement: &Measurement) -> Option<String> {
         match measurement {
+            Measurement::Path(path) => self
+                .step(path.step)
+                .or_else(|| self.pairs([path.pair]))
+                .or_else(|| path.failure.as_ref().and_then(|failure| self.failure(failure))),
             Measurement::StorageRead(read) => {
                 self.step(read.step).or_else(|| self.nodes([read.node]))
             }

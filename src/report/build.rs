@@ -165,7 +165,12 @@ fn series(setup: &Setup, analysis: &Analysis, series: &SeriesResult) -> model::S
         variable: variable(series.variable).to_owned(),
         unit: match series.variable {
             Variable::NumConn => "connections",
-            Variable::SocketBuffer | Variable::Mtu => "bytes",
+            Variable::SocketBuffer
+            | Variable::Mtu
+            | Variable::InterfaceMtu
+            | Variable::MessageLength => "bytes",
+            Variable::Encryption | Variable::Compression => "",
+            Variable::Time => "seconds",
             Variable::Slots => "requests",
             Variable::Sessions => "sessions",
         }
@@ -177,8 +182,11 @@ fn series(setup: &Setup, analysis: &Analysis, series: &SeriesResult) -> model::S
         best: series.best.as_ref().map(point),
         recommended: series.recommended.as_ref().map(point),
         tolerance: series.tolerance,
+        until: None,
+        plateau_recommended: None,
         stopped_because: match series.stopped_because {
             StoppedBecause::Plateau => "plateau",
+            StoppedBecause::Knee => "knee",
             StoppedBecause::Maximum => "maximum",
             StoppedBecause::AllValues => "all_values",
             StoppedBecause::Failure => "failure",
@@ -203,6 +211,11 @@ pub(super) fn variable(variable: Variable) -> &'static str {
         Variable::NumConn => "num_conn",
         Variable::SocketBuffer => "socket_buffer",
         Variable::Mtu => "mtu",
+        Variable::InterfaceMtu => "interface_mtu",
+        Variable::MessageLength => "message_length",
+        Variable::Encryption => "encryption",
+        Variable::Compression => "compression",
+        Variable::Time => "time",
         Variable::Slots => "slots",
         Variable::Sessions => "sessions",
     }

@@ -35,6 +35,7 @@ pub fn render(report: &Report) -> String {
                     text.push_str(&line(&pair_fields(report, test, ends)));
                 }
             }
+            Measurement::Path(_) => {}
             Measurement::StorageRead(read) => text.push_str(&line(&read_fields(report, read))),
         }
     }

@@ -28,6 +28,7 @@ pub fn measurements(record: &RunRecord, analysis: &Analysis) -> Vec<model::Measu
                 let shown = throughput(&record.setup, summary, failures);
                 Some(model::Measurement::Throughput(Box::new(shown)))
             }
+            Measurement::Path(_) => None,
             Measurement::StorageRead(raw) => {
                 let summary = analysis.storage.iter().find(|summary| summary.id == raw.id)?;
                 let shown = storage(&record.setup, raw, summary);
@@ -47,7 +48,8 @@ fn throughput(setup: &Setup, summary: &Summary, failures: Vec<String>) -> model:
         direction: summary.direction,
         pairs: pairs.iter().map(|pair| pair_ends(setup, summary, pair)).collect(),
         nodes: if summary.together() { "together" } else { "each" }.to_owned(),
-        mode: "async".to_owned(),
+        both_directions: request.both_directions,
+        mode: request.mode.clone(),
         num_conn: request.num_conn,
         message_bytes: request.message_bytes,
         requested: model::SocketParameters {
@@ -62,6 +64,12 @@ fn throughput(setup: &Setup, summary: &Summary, failures: Vec<String>) -> model:
             receive_buffer_bytes: least(pairs, |pair| pair.granted.receive_buffer),
         },
         duration_ms: request.duration_ms,
+        auto_target_share: request.auto_target,
+        compressible_share: request.compressible_share,
+        delay_us: request.delay_us,
+        network_timeout_ms: request.network_timeout_ms,
+        encoding: request.encoding.map(|encoding| encoding.to_string()),
+        interface_mtu_bytes: request.interface_mtu_bytes,
         interval_ms: request.interval_ms,
         payload: match request.payload {
             Payload::Random => "random",
@@ -86,6 +94,13 @@ fn throughput(setup: &Setup, summary: &Summary, failures: Vec<String>) -> model:
         path_mtu_bytes: least(pairs, |pair| pair.path_mtu),
         cpu_cores: cores(pairs, |cpu| Some(cpu.threads)),
         host_cpu_cores: cores(pairs, |cpu| cpu.host),
+        messages_per_second: None,
+        latency_us: None,
+        write_latency_us: None,
+        network_latency_mean_us: None,
+        commit_overhead_us: None,
+        stream_fairness: None,
+        pair_fairness: None,
         streams: pairs.iter().flat_map(|pair| streams(setup, pair)).collect(),
         samples: summary
             .samples

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::need::Transport;
 use crate::plan::node::{Direction, Role};
 
-pub const SCHEMA_VERSION: &str = "1.0";
+pub const SCHEMA_VERSION: &str = "1.1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -250,6 +250,7 @@ pub struct Step {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Measurement {
     Throughput(Box<Throughput>),
+    Path(Box<Path>),
     StorageRead(Box<StorageRead>),
 }
 
@@ -261,17 +262,31 @@ pub struct Throughput {
     pub step: u32,
     pub direction: Direction,
     pub pairs: Vec<PairEnds>,
-    /// `each` or `together`.
+    /// `each`, `together` or `all_to_one`.
     pub nodes: String,
+    /// The same was sent the other way at the same time.
+    pub both_directions: bool,
+    /// `async`, `sync` (AFFIRM) or `fastsync` (NOAFFIRM).
     pub mode: String,
     pub num_conn: u32,
     pub message_bytes: u64,
     pub requested: SocketParameters,
     /// At the end of the test; auto-tuning moves the buffers.
     pub granted: Granted,
+    /// Of `duration: auto`, the most.
     pub duration_ms: u64,
+    /// Of `duration: auto`: the half-width that ends the test, as a share of the rate.
+    pub auto_target_share: Option<f64>,
     pub interval_ms: u64,
     pub payload: String,
+    /// What a good compressor takes out of it, 0 to 1; null where nothing was asked for.
+    pub compressible_share: Option<f64>,
+    pub delay_us: Option<u64>,
+    pub network_timeout_ms: Option<u64>,
+    /// `aes-256-gcm`, `lz4`, `zlib-6`; null in the clear.
+    pub encoding: Option<String>,
+    /// Set while the interface's MTU was held at this value.
+    pub interface_mtu_bytes: Option<u32>,
     pub rate_limit_bytes_per_second: Option<f64>,
     /// What the receivers got, in the window common to all streams; null when it failed.
     pub steady: Option<Steady>,
@@ -289,9 +304,82 @@ pub struct Throughput {
     pub cpu_cores: BothEnds<Option<f64>>,
     /// Of the whole host.
     pub host_cpu_cores: BothEnds<Option<f64>>,
+    /// Of SYNC modes: messages of all streams over the time of the test.
+    pub messages_per_second: Option<f64>,
+    /// Of SYNC modes: from `send` to the acknowledgement.
+    pub latency_us: Option<Latency>,
+    /// Of that, the receiver's write; null when nothing was written.
+    pub write_latency_us: Option<Latency>,
+    /// Mean of `latency_us` − mean of `write_latency_us`.
+    pub network_latency_mean_us: Option<f64>,
+    /// What SYNC adds to a commit, as bounds.
+    pub commit_overhead_us: Option<CommitOverhead>,
+    /// How evenly streams share the rate (Jain's index): 1 is even, 1/n is all for one.
+    pub stream_fairness: Option<f64>,
+    /// The same of pairs.
+    pub pair_fairness: Option<f64>,
     pub streams: Vec<Stream>,
     pub samples: Vec<Sample>,
     pub failures: Vec<String>,
+}
+
+/// LGWR writes locally and sends at the same time: max(0, remote − local) … remote. Means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommitOverhead {
+    /// Null when the local log write is not known.
+    pub low: Option<f64>,
+    pub high: f64,
+    /// As the need states it.
+    pub local_write: Option<f64>,
+}
+
+/// What the way between two nodes is like. Sizes are of IP packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Path {
+    pub id: String,
+    pub step: u32,
+    pub direction: Direction,
+    pub pair: String,
+    pub sender: String,
+    pub receiver: String,
+    /// `udp` (to the agent) or `icmp`; null when no small probe came back.
+    pub way: Option<String>,
+    pub rtt_us: PathRtt,
+    /// Of small probes, 0 to 1; null when none came back.
+    pub loss_ratio: Option<f64>,
+    pub reordered_probes: Option<u32>,
+    pub probes: Option<u32>,
+    /// The largest packet that came back; null when unknown.
+    pub path_mtu_bytes: Option<u32>,
+    pub return_path_mtu_bytes: Option<u32>,
+    /// That the kernel remembered from earlier traffic, below the interface's MTU.
+    pub remembered_mtu_bytes: Option<u32>,
+    /// Of the stream of large messages.
+    pub mss_bytes: Option<u64>,
+    pub sizes: Vec<SizeProbe>,
+    pub interface: BothEnds<Option<String>>,
+    pub interface_mtu_bytes: BothEnds<Option<u32>>,
+    /// What the stream carried while it loaded the path; null when it carried nothing.
+    pub load_bytes_per_second: Option<f64>,
+    pub remarks: Vec<String>,
+    pub failures: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathRtt {
+    /// Of small probes on the idle path.
+    pub idle: Option<Latency>,
+    /// Median of the kernel's smoothed round trip under load.
+    pub loaded_p50: Option<u64>,
+    pub loaded_max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeProbe {
+    pub packet_bytes: u32,
+    /// `passed`, `too_big_here`, `too_big_there`, `lost`.
+    pub outcome: String,
+    pub told_mtu_bytes: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -450,9 +538,10 @@ pub struct Series {
     pub step: u32,
     /// `ladder` or `sweep`.
     pub kind: String,
-    /// `num_conn`, `socket_buffer`, `mtu`, `slots`, `sessions`.
+    /// `num_conn`, `socket_buffer`, `mtu`, `interface_mtu`, `message_length`, `encryption`,
+    /// `compression`, `time`, `slots`, `sessions`.
     pub variable: String,
-    /// `connections`, `bytes`, `requests`, `sessions`.
+    /// `connections`, `bytes`, `seconds`, `requests`, `sessions`; empty for names.
     pub unit: String,
     pub direction: Option<Direction>,
     pub pairs: Vec<String>,
@@ -463,7 +552,12 @@ pub struct Series {
     /// The smallest value within the tolerance of the best; null for sweeps without an order.
     pub recommended: Option<Point>,
     pub tolerance: Option<f64>,
-    /// `plateau`, `maximum`, `all_values`, `failure`, `interrupted`.
+    /// Of a ladder: `plateau` (the documented procedure) or `knee`.
+    pub until: Option<String>,
+    /// Of a knee: what the documented procedure would recommend from the same levels; null when
+    /// they do not tell.
+    pub plateau_recommended: Option<f64>,
+    /// `plateau`, `knee`, `maximum`, `all_values`, `failure`, `interrupted`.
     pub stopped_because: String,
 }
 

@@ -95,6 +95,8 @@ pub fn broken() -> Report {
         best: None,
         recommended: None,
         tolerance: Some(0.03),
+        until: None,
+        plateau_recommended: None,
         stopped_because: "failure".to_owned(),
     }];
     report.verdict = Verdict {
@@ -447,6 +449,8 @@ fn add_ladder(report: &mut Report, step: u32, direction: Direction, pair: usize)
         recommended: Some(points[2].clone()),
         points,
         tolerance: Some(0.03),
+        until: None,
+        plateau_recommended: None,
         stopped_because: "plateau".to_owned(),
     });
 }
@@ -489,6 +493,8 @@ fn add_buffer_sweep(report: &mut Report, step: u32, direction: Direction) {
         recommended: None,
         points,
         tolerance: None,
+        until: None,
+        plateau_recommended: None,
         stopped_because: "all_values".to_owned(),
     });
 }
@@ -517,6 +523,8 @@ fn add_storage_tests(report: &mut Report) {
                 recommended: points.get(4).cloned(),
                 points,
                 tolerance: Some(0.03),
+                until: None,
+                plateau_recommended: None,
                 stopped_because: "all_values".to_owned(),
             });
         }
@@ -589,7 +597,21 @@ fn test(
         direction,
         pairs: parts.iter().map(|part| pair_ends(*part, direction)).collect(),
         nodes: "each".to_owned(),
+        both_directions: false,
         mode: "async".to_owned(),
+        auto_target_share: None,
+        compressible_share: None,
+        delay_us: None,
+        network_timeout_ms: None,
+        encoding: None,
+        interface_mtu_bytes: None,
+        messages_per_second: None,
+        latency_us: None,
+        write_latency_us: None,
+        network_latency_mean_us: None,
+        commit_overhead_us: None,
+        stream_fairness: None,
+        pair_fairness: None,
         num_conn,
         message_bytes: 1 << 20,
         requested: SocketParameters {

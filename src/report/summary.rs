@@ -261,7 +261,7 @@ fn is_default(test: &Throughput) -> bool {
 pub fn throughputs(report: &Report) -> impl Iterator<Item = &Throughput> {
     report.measurements.iter().filter_map(|measurement| match measurement {
         Measurement::Throughput(test) => Some(&**test),
-        Measurement::StorageRead(_) => None,
+        Measurement::Path(_) | Measurement::StorageRead(_) => None,
     })
 }
 

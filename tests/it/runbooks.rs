@@ -226,7 +226,7 @@ steps:
 ";
     let plan = plan_of_text(text, &options()).unwrap();
     let Action::Throughput(spec) = &plan.steps[1].action else { panic!("{:?}", plan.steps[1]) };
-    assert_eq!((&spec.num_conn, spec.duration.as_secs()), (&NumConn::Fixed(4), 2));
+    assert_eq!((&spec.num_conn, spec.time.longest().as_secs()), (&NumConn::Fixed(4), 2));
     assert_eq!(spec.congestion_control.as_deref(), Some("cubic"));
 }
 
@@ -255,7 +255,7 @@ steps:
     let set = [("n", "4"), ("probe", "2s")].map(|(name, text)| (name.to_owned(), text.to_owned()));
     let plan = plan_of_text(text, &Options { set: set.into(), ..options() }).unwrap();
     let Action::Throughput(spec) = &plan.steps[0].action else { panic!("{:?}", plan.steps[0]) };
-    assert_eq!((&spec.num_conn, spec.duration.as_secs()), (&NumConn::Fixed(8), 2));
+    assert_eq!((&spec.num_conn, spec.time.longest().as_secs()), (&NumConn::Fixed(8), 2));
 }
 
 #[test]

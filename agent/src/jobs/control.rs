@@ -19,6 +19,8 @@ pub struct JobControl {
     /// Set by `Go`. Cancelling sets it too, so that nobody waits for the start of what has ended;
     /// whoever waits for it looks at `cancel` first.
     pub go: CancelFlag,
+    /// Set by `Finish`: the job ends as if its time were over.
+    pub finish: CancelFlag,
 }
 
 impl JobControl {
@@ -83,6 +85,11 @@ impl Jobs {
     /// False when no such job runs.
     pub fn go(&self, job: JobId) -> bool {
         self.running().jobs.get(&job).map(|control| control.go.set()).is_some()
+    }
+
+    /// False when no such job runs.
+    pub fn finish(&self, job: JobId) -> bool {
+        self.running().jobs.get(&job).map(|control| control.finish.set()).is_some()
     }
 
     /// False when no such job runs.

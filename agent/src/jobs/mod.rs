@@ -1,9 +1,11 @@
-//! What an agent can be asked to do: transfers and storage reads, each ended by one flag.
+//! What an agent can be asked to do: transfers, path probes, storage reads; each ended by one flag.
 
 pub mod cancel;
 mod control;
 pub mod cpu;
 pub mod guard;
+pub mod interface_mtu;
+pub mod path;
 pub mod storage;
 pub mod transfer;
 

@@ -223,6 +223,8 @@ pub fn receive_job(address: IpAddr) -> ReceiveJob {
         sample: Duration::from_millis(50),
         reading: Duration::from_millis(100),
         guard: Guard::default(),
+        acknowledge: None,
+        encoding: None,
     }
 }
 
@@ -244,6 +246,11 @@ pub fn send_job(address: IpAddr, port: u16) -> SendJob {
         rate: None,
         bytes_max: None,
         guard: Guard::default(),
+        acknowledged: false,
+        delay: None,
+        stall_deadline: None,
+        encoding: None,
+        compressible: None,
     }
 }
 

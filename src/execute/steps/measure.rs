@@ -131,7 +131,7 @@ fn test(run: &Run<'_>, spec: &ThroughputSpec, pairs: &[PairId], parameters: &Par
     let senders = pairs.len().max(1) as u64;
     Test {
         num_conn: parameters.num_conn,
-        duration: spec.duration,
+        duration: spec.time.longest(),
         reading: spec.interval,
         message: spec.message,
         payload: spec.payload,
@@ -165,7 +165,16 @@ fn request(
     TransferRequest {
         nodes: parameters.nodes,
         num_conn: parameters.num_conn,
-        duration_ms: milliseconds(spec.duration),
+        duration_ms: milliseconds(spec.time.longest()),
+        auto_target: None,
+        mode: spec.mode.key().to_owned(),
+        acknowledge: None,
+        delay_us: None,
+        network_timeout_ms: None,
+        encoding: spec.encoding,
+        compressible_share: None,
+        both_directions: false,
+        interface_mtu_bytes: None,
         interval_ms: milliseconds(spec.interval),
         message_bytes: spec.message.0,
         payload: spec.payload,
@@ -200,7 +209,7 @@ async fn announce(
             text,
             pairs: pairs.to_vec(),
             node: None,
-            expected_ms: milliseconds(spec.duration),
+            expected_ms: milliseconds(spec.time.longest()),
         })
         .await;
 }

@@ -11,6 +11,7 @@ use crate::plan::node::{Direction, PairId};
 use crate::plan::step::{Action, Step, TopologySpec};
 use crate::record::event::{StepFailure, StepOutcome};
 
+use super::failure;
 use super::run::Run;
 
 /// The step that is running.
@@ -42,6 +43,10 @@ pub async fn run(run: &mut Run<'_>, index: usize, step: &Step) -> StepOutcome {
                 failures
             }
         },
+        Action::Path(_) | Action::InterfaceMtu(_) => vec![StepFailure {
+            pair: None,
+            failure: failure::could_not_measure(None, "plan", "not built"),
+        }],
         Action::StorageRead(spec) => match wanted_at_all(run, step) {
             Ok(()) => storage::run(run, at, spec).await,
             Err(outcome) => return outcome,

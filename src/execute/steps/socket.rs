@@ -38,6 +38,7 @@ pub fn request(
         socket_buffer_bytes,
         congestion_control: spec.congestion_control.clone(),
         mss_bytes,
+        ..SocketRequest::default()
     })
 }
 

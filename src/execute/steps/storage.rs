@@ -217,6 +217,7 @@ async fn finish_series(
             node: Some(node),
             points: of_pattern,
             tolerance: None,
+            until: Default::default(),
             stopped_because: StoppedBecause::Interrupted,
         });
         run.finish_series(match whole {

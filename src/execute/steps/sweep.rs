@@ -1,12 +1,15 @@
 //! Sweeps: the same test with one key varied, pair by pair.
 
+use redoline_proto::encoding::Encoding;
+use redoline_proto::units::Bytes;
+
 use super::At;
 use super::measure::{Measured, measure};
 use super::socket;
 use super::throughput::{parameters, register};
 use crate::execute::run::Run;
 use crate::plan::node::PairId;
-use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Vary};
+use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Until, Vary};
 use crate::record::event::StepFailure;
 use crate::record::measurement::{
     FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
@@ -17,6 +20,8 @@ use crate::record::measurement::{
 enum Value {
     SocketBuffer(BufferSize),
     Mtu(u32),
+    MessageLength(Bytes),
+    Encoding(Option<Encoding>),
 }
 
 pub async fn run(
@@ -91,12 +96,16 @@ fn series_of(at: At<'_>, spec: &SweepSpec, pair: PairId) -> Series {
         variable: match spec.vary {
             Vary::SocketBuffer(_) => Variable::SocketBuffer,
             Vary::Mtu(_) => Variable::Mtu,
+            Vary::MessageLength(_) => Variable::MessageLength,
+            Vary::Encryption(_) => Variable::Encryption,
+            Vary::Compression(_) => Variable::Compression,
         },
         direction: Some(at.direction),
         pair: Some(pair),
         node: None,
         points: Vec::new(),
         tolerance: None,
+        until: Until::default(),
         stopped_because: StoppedBecause::Interrupted,
     }
 }
@@ -118,13 +127,21 @@ fn values(vary: &Vary) -> Vec<Value> {
     match vary {
         Vary::SocketBuffer(sizes) => sizes.iter().copied().map(Value::SocketBuffer).collect(),
         Vary::Mtu(sizes) => sizes.iter().copied().map(Value::Mtu).collect(),
+        Vary::MessageLength(sizes) => sizes.iter().copied().map(Value::MessageLength).collect(),
+        Vary::Encryption(ciphers) => {
+            ciphers.iter().map(|cipher| Value::Encoding(cipher.map(Encoding::Tls))).collect()
+        }
+        Vary::Compression(methods) => {
+            let encoding = |method: &Option<_>| Value::Encoding(method.map(Encoding::Compression));
+            methods.iter().map(encoding).collect()
+        }
     }
 }
 
 fn why_not(run: &Run<'_>, pair: PairId, value: Value) -> Option<String> {
     match value {
         Value::Mtu(mtu) => socket::not_testable(run, pair, mtu),
-        Value::SocketBuffer(_) => None,
+        Value::SocketBuffer(_) | Value::MessageLength(_) | Value::Encoding(_) => None,
     }
 }
 
@@ -139,6 +156,8 @@ async fn measure_value(
     match value {
         Value::SocketBuffer(size) => spec.socket_buffer = size,
         Value::Mtu(mtu) => spec.mtu = Some(mtu),
+        Value::MessageLength(length) => spec.message = length,
+        Value::Encoding(encoding) => spec.encoding = encoding,
     }
     // `check` refuses a sweep whose number of connections is not fixed.
     let num_conn = match spec.num_conn {
@@ -153,6 +172,10 @@ fn point(value: Value, measured: Option<&Measured>, remark: Option<String>) -> S
     let (number, label) = match value {
         Value::SocketBuffer(size) => (asked_bytes(size, measured), size.to_string()),
         Value::Mtu(mtu) => (Some(f64::from(mtu)), mtu.to_string()),
+        Value::MessageLength(length) => (Some(length.0 as f64), length.to_string()),
+        Value::Encoding(encoding) => {
+            (None, encoding.map_or_else(|| "none".to_owned(), |one| one.to_string()))
+        }
     };
     SeriesPoint { value: number, label, measurement: measured.map(|m| m.id), remark }
 }

@@ -26,7 +26,7 @@ pub async fn run(
 ) -> Vec<StepFailure> {
     let groups: Vec<Vec<PairId>> = match spec.nodes {
         Nodes::Each => pairs.iter().map(|pair| vec![*pair]).collect(),
-        Nodes::Together => vec![pairs.to_vec()],
+        Nodes::Together | Nodes::AllToOne => vec![pairs.to_vec()],
     };
     let mut failures = Vec::new();
     for group in groups {
@@ -168,6 +168,7 @@ fn series_of(at: At<'_>, pairs: &[PairId], ladder: LadderSpec) -> Series {
         node: None,
         points: Vec::new(),
         tolerance: Some(ladder.tolerance),
+        until: ladder.until,
         stopped_because: StoppedBecause::Interrupted,
     }
 }

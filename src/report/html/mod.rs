@@ -60,6 +60,11 @@ fn without_series_of_points(report: &Report) -> Report {
     for measurement in &mut report.measurements {
         match measurement {
             Measurement::Throughput(test) => test.samples = Vec::new(),
+            Measurement::Path(path) => {
+                if let Some(idle) = &mut path.rtt_us.idle {
+                    idle.histogram = Vec::new();
+                }
+            }
             Measurement::StorageRead(read) => {
                 read.samples = Vec::new();
                 read.latency_us.histogram = Vec::new();

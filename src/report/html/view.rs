@@ -200,6 +200,7 @@ fn links_to_findings(report: &Report, ids: &[String]) -> Vec<Link> {
 fn measurement(report: &Report, id: &str) -> Link {
     let known = report.measurements.iter().any(|measurement| match measurement {
         Measurement::Throughput(test) => test.id == id,
+        Measurement::Path(path) => path.id == id,
         Measurement::StorageRead(read) => read.id == id,
     });
     Link { name: id.to_owned(), anchor: known.then(|| id.to_owned()) }

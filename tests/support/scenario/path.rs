@@ -197,6 +197,9 @@ impl Path {
             stopped: None,
             strangers: 0,
             at_ns: test.start_ns + test.seconds * 1_000_000_000 + clock.offset_ns,
+            acknowledgements: None,
+            interfaces: Vec::new(),
+            softnet: None,
         };
         let cpu = cpu(test, held.cpu_full);
         (
@@ -278,6 +281,8 @@ impl Path {
                 local: format!("198.51.100.{}:{}", 11 + test.pair, 40_000 + stream),
                 remote: format!("203.0.113.{}:5555", 11 + test.pair),
                 congestion_control: self.congestion_control.clone(),
+                buffer_forced: false,
+                known_path_mtu_bytes: None,
                 send_buffer_bytes: if test.buffer.is_some() { held.send_buffer } else { 16_384 },
                 receive_buffer_bytes: match test.buffer {
                     Some(_) => held.receive_buffer,
@@ -342,6 +347,7 @@ fn cpu(test: Test, full: bool) -> CpuUse {
         host_softirq_cores: Some(0.1),
         host_steal_cores: Some(0.0),
         busiest_core_share: Some(if full { 0.99 } else { 0.4 }),
+        ..CpuUse::default()
     }
 }
 

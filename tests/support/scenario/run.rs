@@ -14,7 +14,7 @@ use super::{Network, Scenario, optional, storage};
 use crate::analysis::plateau::{Decision, Ladder};
 use crate::analysis::throughput::summarise;
 use crate::plan::node::{Direction, NodeId, PairId};
-use crate::plan::step::Nodes;
+use crate::plan::step::{Nodes, Until};
 use crate::record::event::{Event, FORMAT, Moment, RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{
     EndRecord, Failure, FailureCause, Measurement, MeasurementId, PairTransfer, Series, SeriesKind,
@@ -327,6 +327,7 @@ impl<'a> Run<'a> {
             node,
             points,
             tolerance,
+            until: Until::Plateau,
             stopped_because,
         };
         self.push(Event::SeriesFinished { series });
@@ -360,6 +361,15 @@ impl<'a> Run<'a> {
                 nodes: ask.nodes,
                 num_conn: ask.num_conn,
                 duration_ms: ask.seconds as u64 * 1000,
+                auto_target: None,
+                mode: "async".to_owned(),
+                acknowledge: None,
+                delay_us: None,
+                network_timeout_ms: None,
+                encoding: None,
+                compressible_share: None,
+                both_directions: false,
+                interface_mtu_bytes: None,
                 interval_ms: 1000,
                 message_bytes: 1 << 20,
                 payload: Payload::Random,
@@ -367,8 +377,8 @@ impl<'a> Run<'a> {
                 mtu_bytes: ask.mtu,
                 socket: SocketRequest {
                     socket_buffer_bytes: ask.buffer,
-                    congestion_control: None,
                     mss_bytes: ask.mtu.map(|mtu| mtu - 40),
+                    ..SocketRequest::default()
                 },
                 rate_limit: limit,
             },

@@ -340,6 +340,7 @@ fn a_level_at_which_a_pair_failed_is_neither_best_nor_recommended() {
         node: None,
         points: vec![point(2.0, whole), point(4.0, whole), point(6.0, failed)],
         tolerance: Some(0.03),
+        until: crate::plan::step::Until::Plateau,
         stopped_because: StoppedBecause::Failure,
     }];
     let series = &build(&record).series[0];

@@ -152,6 +152,9 @@ impl Outcome {
             stopped: self.stopped,
             strangers,
             at_ns: monotonic_ns(),
+            acknowledgements: None,
+            interfaces: Vec::new(),
+            softnet: None,
         }
     }
 }

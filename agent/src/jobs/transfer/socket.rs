@@ -105,6 +105,8 @@ pub fn describe(stream: u32, socket: &TcpStream) -> io::Result<StreamStart> {
         send_buffer_bytes: buffers.send_bytes,
         receive_buffer_bytes: buffers.receive_bytes,
         tcp: tcp_info::read(socket)?,
+        buffer_forced: false,
+        known_path_mtu_bytes: None,
     })
 }
 

@@ -241,6 +241,9 @@ impl Meter {
             host_softirq_cores: host.map(|load| load.softirq_cores),
             host_steal_cores: host.map(|load| load.steal_cores),
             busiest_core_share: host.map(|load| load.busiest_core_share),
+            busiest_core_softirq_share: None,
+            busiest_thread_wait_us: None,
+            throttled_us: None,
         }
     }
 }
