@@ -2,7 +2,11 @@
 //!
 //! Measurements are kept raw, so all of this is recomputed whenever a run is shown.
 
+pub mod precision;
 pub mod steady;
+pub mod looks;
+#[cfg(test)]
+mod noise;
 pub mod window;
 pub mod throughput;
 pub mod storage;
