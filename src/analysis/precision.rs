@@ -73,7 +73,7 @@ fn of_samples(samples: &[Interval], confidence: f64) -> Option<f64> {
 }
 
 /// Of Student's t, two-sided.
-fn quantile(confidence: f64, freedom: f64) -> Option<f64> {
+pub fn quantile(confidence: f64, freedom: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     Some(student.inverse_cdf(f64::midpoint(1.0, confidence)))
 }
