@@ -11,6 +11,8 @@ pub mod window;
 pub mod throughput;
 pub mod storage;
 pub mod level;
+pub mod burst;
+pub mod fairness;
 pub mod plateau;
 pub mod knee;
 pub mod climb;
