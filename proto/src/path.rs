@@ -13,6 +13,12 @@ use crate::{FromWire, InvalidMessage, ToWire, pb};
 
 /// Small probes of one path.
 pub const PROBES_MAX: u32 = 10_000;
+/// Sizes that are tried beside those of the search; a packet has at most 65,535 bytes.
+pub const PACKET_SIZES_MAX: usize = 16;
+const PACKET_BYTES_MAX: u32 = 65_535;
+/// What an interface's MTU may be held at: from what every IPv4 host takes (RFC 791) to the longest
+/// packet there is.
+pub const HELD_MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=65_535;
 /// Answers to datagrams of the token that come from the expected peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectJob {
@@ -238,6 +244,14 @@ impl FromWire<pb::ProbePathRequest> for ProbeJob {
             let why = format!("{} is more than {PROBES_MAX}", wire.count);
             return Err(InvalidMessage::invalid(why).at("count"));
         }
+        if wire.packet_bytes.len() > PACKET_SIZES_MAX {
+            let why = format!("{} are more than {PACKET_SIZES_MAX}", wire.packet_bytes.len());
+            return Err(InvalidMessage::invalid(why).at("packet_bytes"));
+        }
+        if let Some(size) = wire.packet_bytes.iter().find(|size| **size > PACKET_BYTES_MAX) {
+            let why = format!("no packet has {size} bytes");
+            return Err(InvalidMessage::invalid(why).at("packet_bytes"));
+        }
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
@@ -266,6 +280,11 @@ impl ToWire<pb::HoldMtuRequest> for HoldMtuJob {
 
 impl FromWire<pb::HoldMtuRequest> for HoldMtuJob {
     fn from_wire(wire: pb::HoldMtuRequest) -> Result<Self, InvalidMessage> {
+        if !HELD_MTU_BYTES.contains(&wire.mtu_bytes) {
+            let (least, most) = (HELD_MTU_BYTES.start(), HELD_MTU_BYTES.end());
+            let why = format!("{} is not {least} to {most}", wire.mtu_bytes);
+            return Err(InvalidMessage::invalid(why).at("mtu_bytes"));
+        }
         Ok(Self {
             job: JobId(wire.job),
             address: one_host(&wire.address).map_err(|error| error.at("address"))?,
