@@ -41,7 +41,9 @@ pub enum ReflectEvent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReflectEnd {
     pub answered: u64,
+    /// Datagrams that were not answered: without the token, or from elsewhere.
     pub strangers: u32,
+    /// `None` after `Finish`.
     pub stopped: Option<Stopped>,
 }
 
@@ -142,7 +144,7 @@ pub struct MtuRestored {
     pub interface: String,
     /// As it is read after the restore; `None` when it could not be read.
     pub now_bytes: Option<u32>,
-    /// Why it was held for less than was asked.
+    /// Why it was held for less than was asked, or is not as it was before. `None` after `Finish`.
     pub stopped: Option<Stopped>,
 }
 
@@ -311,6 +313,64 @@ impl FromWire<pb::HoldMtuEvent> for HoldMtuEvent {
         match wire.event.ok_or_else(|| InvalidMessage::missing().at("event"))? {
             Event::Held(held) => MtuHeld::from_wire(held).map(Self::Held),
             Event::Restored(restored) => MtuRestored::from_wire(restored).map(Self::Restored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe() -> ProbeJob {
+        ProbeJob {
+            job: JobId(7),
+            token: Token([0xa5; 16]),
+            address: "203.0.113.11".parse().unwrap(),
+            port: 5555,
+            bind_address: None,
+            count: 100,
+            spacing: Duration::from_millis(10),
+            deadline: Duration::from_secs(10),
+            packet_bytes: vec![1500, 9000],
+        }
+    }
+
+    fn refusal(job: ProbeJob) -> String {
+        ProbeJob::from_wire(job.to_wire()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_probe_survives_the_wire() {
+        assert_eq!(ProbeJob::from_wire(probe().to_wire()).unwrap(), probe());
+    }
+
+    #[test]
+    fn a_probe_has_its_bounds() {
+        let count = refusal(ProbeJob { count: PROBES_MAX + 1, ..probe() });
+        assert_eq!(count, "`count` is invalid: 10001 is more than 10000");
+        let sizes = refusal(ProbeJob { packet_bytes: vec![1500; 17], ..probe() });
+        assert_eq!(sizes, "`packet_bytes` is invalid: 17 are more than 16");
+        let size = refusal(ProbeJob { packet_bytes: vec![65_536], ..probe() });
+        assert_eq!(size, "`packet_bytes` is invalid: no packet has 65536 bytes");
+    }
+
+    #[test]
+    fn an_mtu_that_no_interface_should_have_is_refused() {
+        let job = |mtu_bytes| HoldMtuJob {
+            job: JobId(7),
+            address: "198.51.100.11".parse().unwrap(),
+            mtu_bytes,
+            deadline: Duration::from_secs(60),
+        };
+        for mtu in [576, 9000, 65_535] {
+            assert_eq!(HoldMtuJob::from_wire(job(mtu).to_wire()).unwrap(), job(mtu));
+        }
+        for mtu in [0, 575, 65_536] {
+            let error = HoldMtuJob::from_wire(job(mtu).to_wire()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("`mtu_bytes` is invalid: {mtu} is not 576 to 65535")
+            );
         }
     }
 }

@@ -71,7 +71,8 @@ impl Flow {
         let own = sending.local_addr()?;
         let hearing = open(own)?;
         if own.is_ipv4() {
-            set_mtu_discovery(&hearing, true, MtuDiscovery::Interface)?;
+            // Kernels before 3.14 do not know it; they remember what a router says.
+            let _ = set_mtu_discovery(&hearing, true, MtuDiscovery::Interface);
             setsockopt(&hearing, Ipv4RecvErr, &true)?;
         } else {
             setsockopt(&hearing, Ipv6RecvErr, &true)?;

@@ -35,12 +35,8 @@ pub fn read(socket: &Socket, number: impl Fn(&[u8]) -> Option<u32>) -> Vec<Notic
         let mut buffers = [IoSliceMut::new(&mut payload)];
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let received = recvmsg::<SockaddrStorage>(
-            socket.as_raw_fd(),
-            &mut buffers,
-            Some(&mut control),
-            flags,
-        );
+        let received =
+            recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut buffers, Some(&mut control), flags);
         let Ok(received) = received else { break };
         let entry = received.cmsgs().ok().and_then(|mut messages| messages.find_map(entry));
         let length = received.bytes;

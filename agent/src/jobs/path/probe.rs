@@ -130,9 +130,9 @@ impl Probing<'_> {
             let sent = small.sent;
             self.remark(match small.refused {
                 None => format!("{peer}: none of {sent} small packets came back"),
-                Some((from, why)) => format!(
-                    "{peer}: none of {sent} small packets came back; {from} says `{why}`"
-                ),
+                Some((from, why)) => {
+                    format!("{peer}: none of {sent} small packets came back; {from} says `{why}`")
+                }
             });
         }
         if small.answered > 0 || kind == ProbeWay::Udp {
@@ -198,9 +198,9 @@ impl Probing<'_> {
         match search.failed() {
             _ if !search.is_finished() => {
                 let largest = passed.unwrap_or(smallest_bytes(self.job.address));
-                let beyond = search.failed().map_or(String::new(), |(size, _)| {
-                    format!(", and it is below {size} bytes")
-                });
+                let beyond = search
+                    .failed()
+                    .map_or(String::new(), |(size, _)| format!(", and it is below {size} bytes"));
                 self.remark(format!(
                     "{way}: the time did not suffice to find the path MTU: packets of {largest} \
                      bytes pass{beyond}"
@@ -225,4 +225,72 @@ impl Probing<'_> {
 /// Small packets pass: else nothing would have been searched for.
 fn largest(search: &Search, small_bytes: u32) -> Option<u32> {
     search.passed_bytes().or_else(|| search.is_finished().then_some(small_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use redoline_proto::path::{ReflectEvent, ReflectJob};
+    use redoline_proto::transfer::{JobId, Token};
+    use tokio::sync::mpsc;
+
+    use super::super::reflect;
+    use super::*;
+
+    const TOKEN: Token = Token([0x5a; 16]);
+
+    fn job(port: u16, token: Token) -> ProbeJob {
+        ProbeJob {
+            job: JobId(2),
+            token,
+            address: "127.0.0.1".parse().unwrap(),
+            port,
+            bind_address: Some("127.0.0.1".parse().unwrap()),
+            count: 10,
+            spacing: Duration::ZERO,
+            deadline: Duration::from_secs(30),
+            packet_bytes: vec![9000],
+        }
+    }
+
+    /// What a probe with this token finds of this machine's own reflector.
+    fn probed(token: Token) -> PathProbe {
+        let reflecting = ReflectJob {
+            job: JobId(1),
+            token: TOKEN,
+            bind_address: "127.0.0.1".parse().unwrap(),
+            ports: (0, 0),
+            expected_peer: None,
+            deadline: Duration::from_secs(60),
+        };
+        let (sender, mut events) = mpsc::channel(4);
+        let control = JobControl::default();
+        thread::scope(|scope| {
+            scope.spawn(|| reflect(&reflecting, &control, sender));
+            let Some(ReflectEvent::Ready { port }) = events.blocking_recv() else {
+                panic!("no port")
+            };
+            let found = probe(&job(port, token), &JobControl::default());
+            control.finish.set();
+            found
+        })
+    }
+
+    #[test]
+    fn loopback_carries_the_largest_packet_there_is() {
+        let found = probed(TOKEN);
+        assert_eq!(found.way, Some(ProbeWay::Udp), "{found:?}");
+        assert_eq!((found.sent, found.answered), (10, 10));
+        assert_eq!(found.path_mtu_bytes, found.interface_mtu_bytes);
+        assert_eq!(found.return_path_mtu_bytes, found.interface_mtu_bytes);
+        assert!(found.remarks.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_reflector_of_another_token_is_no_way() {
+        let found = probed(Token([0xa5; 16]));
+        assert_ne!(found.way, Some(ProbeWay::Udp));
+        assert!(found.remarks[0].contains("none of 10 small packets came back"), "{found:?}");
+    }
 }

@@ -50,11 +50,7 @@ impl Search {
     /// To be tried now, at most [`AT_ONCE`]; empty when nothing is left to find.
     pub fn next(&self) -> Vec<u32> {
         let untried = |sizes: Vec<u32>| -> Vec<u32> {
-            sizes
-                .into_iter()
-                .filter(|size| !self.tried.contains_key(size))
-                .take(AT_ONCE)
-                .collect()
+            sizes.into_iter().filter(|size| !self.tried.contains_key(size)).take(AT_ONCE).collect()
         };
         let asked = untried(self.asked.clone());
         if !asked.is_empty() {
@@ -189,22 +185,15 @@ mod tests {
             // The router's word is tried, and the byte above it.
             (9000, vec![], 1400, Some(1400), vec![vec![9000], vec![1400, 1401]]),
             // A black hole behind ordinary Ethernet: the common size and the byte above it.
-            (
-                9000,
-                vec![],
-                1500,
-                None,
-                vec![vec![9000], vec![1500, 1501, 3045, 6022]],
-            ),
+            (9000, vec![], 1500, None, vec![vec![9000], vec![1500, 1501, 3045, 6022]]),
             // Neighbours already.
             (1501, vec![1500], 1500, None, vec![vec![1501, 1500]]),
         ] {
-            let mut tried = walk(Search::new(SMALL, Some(interface), &asked), |size| {
-                match size > interface {
+            let mut tried =
+                walk(Search::new(SMALL, Some(interface), &asked), |size| match size > interface {
                     true => outcome(SizeOutcome::TooBigHere, Some(interface)),
                     false => path(mtu, told)(size),
-                }
-            });
+                });
             assert_eq!(tried.1, rounds);
             assert_eq!(tried.0.passed_bytes(), Some(mtu));
             // Said once, a loss does not undo what passed.

@@ -43,13 +43,13 @@ impl Way {
         interface: Option<String>,
         interface_mtu: Option<u32>,
     ) -> Self {
+        let interface_mtu = interface_mtu.map(|mtu| mtu.min(PACKET_BYTES_MAX));
         let lower = route.mtu_bytes.filter(|mtu| interface_mtu.is_none_or(|most| *mtu < most));
-        let memory = lower
-            .zip(route.expires)
-            .map(|(mtu_bytes, expires)| Memory { mtu_bytes, expires });
+        let memory =
+            lower.zip(route.expires).map(|(mtu_bytes, expires)| Memory { mtu_bytes, expires });
         Self {
             interface,
-            interface_mtu_bytes: interface_mtu.map(|mtu| mtu.min(PACKET_BYTES_MAX)),
+            interface_mtu_bytes: interface_mtu,
             source: bind.or(route.source),
             gateway: route.gateway,
             memory,
@@ -109,8 +109,10 @@ mod tests {
         assert_eq!(learned.memory.unwrap().mtu_bytes, 1400);
         assert_eq!(
             learned.remarks(),
-            ["the kernel remembers a path MTU of 1400 bytes from earlier traffic, for 598 s more: \
-              these probes pass over it, TCP does not"]
+            [
+                "the kernel remembers a path MTU of 1400 bytes from earlier traffic, for 598 s more: \
+              these probes pass over it, TCP does not"
+            ]
         );
         let configured = way(Some(1400), None);
         assert_eq!((configured.memory, configured.configured_mtu_bytes), (None, Some(1400)));
