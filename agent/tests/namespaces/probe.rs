@@ -218,7 +218,8 @@ fn silence_is_no_black_hole() {
     path.router.ip(&format!("route add blackhole {FAR}/32"));
     let found = run_probe(&path, probe_job(FAR, 5555, &[9000]));
     assert_eq!((found.way, found.path_mtu_bytes), (None, None), "{found:?}");
-    assert_eq!((found.sent, found.answered, found.rtt), (20, 0, None));
+    assert!(found.sent > 1, "{found:?}");
+    assert_eq!((found.answered, found.rtt), (0, None));
     assert!(found.sizes.is_empty());
     assert!(found.remarks.last().unwrap().starts_with("nothing small came back"));
 }
