@@ -4,6 +4,9 @@
 
 pub mod steady;
 pub mod window;
+mod readings;
+pub mod kernel;
+pub mod host_use;
 pub mod throughput;
 pub mod sync;
 pub mod path;
@@ -13,9 +16,17 @@ pub mod bdp;
 pub mod series;
 pub mod finding;
 pub mod case;
+mod response;
 pub mod flow;
 pub mod cause;
+mod processor;
+mod losses;
+mod link;
 pub mod network;
+pub mod ports;
+mod packets;
+mod traffic;
+mod delay;
 pub mod need;
 pub mod instantiation;
 pub mod storage_rules;
@@ -35,7 +46,7 @@ use throughput::Summary;
 use verdict::Verdict;
 
 /// Grows with every change of a rule, so that a report tells by which rules it was made.
-pub const ANALYSIS_VERSION: u32 = 2;
+pub const ANALYSIS_VERSION: u32 = 3;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
