@@ -216,7 +216,7 @@ impl<'a> Case<'a> {
     }
 
     /// What a stream of a pair needs, with headroom: its thread's rate, else what all need.
-    fn required(&self, pair: PairId) -> Option<BytesPerSecond> {
+    pub fn required(&self, pair: PairId) -> Option<BytesPerSecond> {
         let need = self.setup().need.as_ref()?;
         let thread = self.setup().nodes[self.setup().pairs[pair.0].primary.0].thread;
         let of_thread = thread.and_then(|thread| need.threads.get(&thread).copied());
@@ -300,7 +300,11 @@ impl<'a> Case<'a> {
     }
 
     /// Measurements of the way from one end of a pair to the other.
-    pub fn paths_of(&self, pair: PairId, direction: Direction) -> impl Iterator<Item = &'a PathSummary> {
+    pub fn paths_of(
+        &self,
+        pair: PairId,
+        direction: Direction,
+    ) -> impl Iterator<Item = &'a PathSummary> {
         let paths = self.paths.iter();
         paths.filter(move |path| path.pair == pair && path.direction == direction)
     }

@@ -6,8 +6,8 @@ use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
 };
 use super::flow::{Flow, Growth, Held};
-use super::{link, losses, processor};
 use super::words::{list, milliseconds, percent, rate, steady};
+use super::{link, losses, processor};
 use crate::plan::node::Direction;
 
 /// Every cause that fits, each with its evidence.

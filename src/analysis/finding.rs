@@ -207,6 +207,21 @@ pub enum Detail {
         refusal: Refusal,
         port: Option<u16>,
     },
+    /// What a path lends at the beginning, and what it sustains.
+    Credit {
+        sustained: BytesPerSecond,
+        credit: Bytes,
+    },
+    /// The rate with over the one without, and the share of the bytes that crossed the network.
+    Coding {
+        ratio: f64,
+        wire_share: Option<f64>,
+    },
+    /// Bounds of what SYNC adds to a commit.
+    Commit {
+        low_us: Option<f64>,
+        high_us: f64,
+    },
     /// A socket buffer that was asked for and did better than auto-tuning.
     FixedBuffer(Bytes),
 }

@@ -6,6 +6,7 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
 use super::case::{Alone, Case, at_limit};
+use super::fairness::jain;
 use super::finding::{End, Setting};
 use super::response;
 use super::throughput::{Cpu, PairSummary};
@@ -18,7 +19,7 @@ const QUEUE_LONG: Duration = Duration::from_millis(5);
 const QUEUE_TIME: Duration = Duration::from_millis(1);
 /// Connections of the lowest level get at least this share of what one alone gets: the curve is a
 /// straight line there.
-const LINEAR: f64 = 0.85;
+pub const LINEAR: f64 = 0.85;
 /// Jain's index of the streams' bytes above which flows are equal (Jain 1984; 1 is exactly equal).
 const EQUAL: f64 = 0.9;
 /// Several connections carry this many times what one does.
@@ -189,12 +190,15 @@ impl<'a> Flow<'a> {
         if !waits || self.queue() || full_thread(pair).is_some() {
             return false;
         }
-        let fits = self.under_way().zip(pair.granted.receive_buffer).is_some_and(|(bytes, of)| {
-            (bytes.0 as f64) < FILLED.start() * of.0 as f64
-        });
-        let closes = pair.kernel.offered_window_p50.zip(pair.receive_window).is_some_and(
-            |(half, most)| (half.0 as f64) < CLOSES * most.0 as f64,
-        );
+        let fits = self
+            .under_way()
+            .zip(pair.granted.receive_buffer)
+            .is_some_and(|(bytes, of)| (bytes.0 as f64) < FILLED.start() * of.0 as f64);
+        let closes = pair
+            .kernel
+            .offered_window_p50
+            .zip(pair.receive_window)
+            .is_some_and(|(half, most)| (half.0 as f64) < CLOSES * most.0 as f64);
         fits || closes
     }
 
@@ -275,7 +279,8 @@ impl<'a> Flow<'a> {
     pub fn policed(&self) -> bool {
         let bbr = self.single.pair.congestion_control.sender.as_deref();
         let bbr = bbr.is_some_and(|name| name.starts_with("bbr"));
-        let much = self.lost_share().is_some_and(|share| share >= if bbr { 0.005 } else { POLICED });
+        let much =
+            self.lost_share().is_some_and(|share| share >= if bbr { 0.005 } else { POLICED });
         let more = self.loss_rate().is_none_or(|by_loss| {
             !response::fits(self.rate(), by_loss) && self.rate().0 > by_loss.0
         });
@@ -350,13 +355,5 @@ pub fn ends(pair: &PairSummary) -> impl Iterator<Item = (End, Cpu)> {
 fn jain_of(pair: &PairSummary) -> Option<f64> {
     let bytes: Option<Vec<f64>> =
         pair.streams.iter().map(|stream| stream.received.map(|bytes| bytes as f64)).collect();
-    jain(&bytes?)
-}
-
-/// (Σx)² / (n·Σx²): 1 is even, 1/n is all for one; `None` for fewer than two.
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let (sum, squares) =
-        shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    let even = sum * sum / (shares.len() as f64 * squares);
-    (shares.len() > 1 && squares > 0.0).then_some(even)
+    jain(&bytes?).filter(|_| pair.streams.len() > 1)
 }

@@ -47,7 +47,11 @@ pub fn of(pair: &PairTransfer, steady: Option<&Steady>) -> Kernel {
         mss_at_start: starts(sender).iter().filter_map(|s| s.tcp.snd_mss_bytes).min().map(Bytes),
         mss_at_end: bytes(|tcp| tcp.snd_mss_bytes, sender),
         receiver_mss: bytes(|tcp| tcp.advmss_bytes, receiver),
-        known_path_mtu: starts(sender).iter().filter_map(|s| s.known_path_mtu_bytes).min().map(Bytes),
+        known_path_mtu: starts(sender)
+            .iter()
+            .filter_map(|s| s.known_path_mtu_bytes)
+            .min()
+            .map(Bytes),
         offered_window_p50: offered_window(sender),
         buffer_forced: starts(sender).iter().chain(starts(receiver)).any(|s| s.buffer_forced),
         stuck: stuck(pair),
@@ -85,15 +89,17 @@ fn stuck(pair: &PairTransfer) -> bool {
     let received = pair.receiver.samples.iter().any(|sample| sample.bytes().0 > 0)
         || ends(&pair.receiver).iter().any(|end| end.bytes > 0);
     let streams = starts(&pair.sender);
-    !received && !streams.is_empty() && streams.iter().all(|start| {
-        let read = pair.sender.readings.iter().filter(|one| one.stream == start.stream);
-        let read = read.map(|one| &one.tcp);
-        let last = end_of(&pair.sender, start.stream).map(|end| &end.tcp);
-        let seen: Vec<&TcpInfo> = read.chain(last).collect();
-        let acked = seen.iter().filter_map(|tcp| tcp.bytes_acked).max();
-        let silent = acked.is_none_or(|acked| acked <= start.tcp.bytes_acked.unwrap_or(acked));
-        silent && seen.iter().any(|tcp| backs_off(tcp))
-    })
+    !received
+        && !streams.is_empty()
+        && streams.iter().all(|start| {
+            let read = pair.sender.readings.iter().filter(|one| one.stream == start.stream);
+            let read = read.map(|one| &one.tcp);
+            let last = end_of(&pair.sender, start.stream).map(|end| &end.tcp);
+            let seen: Vec<&TcpInfo> = read.chain(last).collect();
+            let acked = seen.iter().filter_map(|tcp| tcp.bytes_acked).max();
+            let silent = acked.is_none_or(|acked| acked <= start.tcp.bytes_acked.unwrap_or(acked));
+            silent && seen.iter().any(|tcp| backs_off(tcp))
+        })
 }
 
 fn backs_off(tcp: &TcpInfo) -> bool {

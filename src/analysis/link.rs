@@ -5,9 +5,9 @@ use redoline_proto::units::BytesPerSecond;
 use super::case::{Alone, Case};
 use super::cause::SINGLE;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
-use super::flow::{Flow, full_thread, queue_stands};
+use super::flow::{Flow, LINEAR, full_thread, queue_stands};
 use super::words::{count, rate, steady};
-use crate::plan::node::Direction;
+use crate::plan::node::{Direction, PairId};
 
 /// Streams that wait for the receiver in this share of the time are held there, unless a queue on
 /// the way is what they wait for.
@@ -16,13 +16,14 @@ const WAITS: f64 = 0.5;
 /// The highest rate of a direction does not rise with more connections.
 pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
     let (best_id, best) = case.best(direction)?;
-    let level = flows
-        .iter()
-        .filter_map(|flow| Some((flow, full_level(case, flow, direction)?)))
-        .max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
+    let full: Vec<(&Flow<'_>, Alone<'_>)> =
+        flows.iter().filter_map(|flow| Some((flow, full_level(case, flow, direction)?))).collect();
+    let level = full.iter().copied().max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
     let Some((flow, level)) = level else {
         return link_or_flow(case, direction, flows);
     };
+    let others = full.iter().map(|(flow, _)| flow.pair).filter(|pair| *pair != flow.pair);
+    let pairs: Vec<PairId> = std::iter::once(flow.pair).chain(others).collect();
     let queue = queue_stands(level.pair);
     let lost = level.pair.kernel.lost_share.is_some_and(|share| share > 0.0);
     let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
@@ -46,7 +47,7 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     Some(
         Finding::new(FindingId::LinkLimited, Severity::Info, confidence, sentence)
             .direction(direction)
-            .pairs([flow.pair])
+            .pairs(pairs)
             .value(best.rate.0, Unit::BytesPerSecond)
             .evidence(level.id, &["steady.bytes_per_second", "rtt_us", "retransmitted_bytes"])
             .evidence(best_id, &["steady.bytes_per_second"])
@@ -57,7 +58,10 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
 /// The best level of a pair, where more connections do not raise it and no node holds it.
 fn full_level<'a>(case: &Case<'_>, flow: &Flow<'a>, direction: Direction) -> Option<Alone<'a>> {
     let best = flow.best?;
-    let full = case.plateaued(flow.pair, direction) || (flow.fills() && queue_stands(best.pair));
+    // Streams that each get less than one alone, with a queue standing, share what is full.
+    let alone = f64::from(best.num_conn) * flow.rate().0;
+    let shared = queue_stands(best.pair) && best.steady.rate.0 < LINEAR * alone;
+    let full = case.plateaued(flow.pair, direction) || shared;
     let window = best.pair.limited.receive_window_share().is_some_and(|share| share >= WAITS);
     let in_node = full_thread(best.pair).is_some() || (window && !queue_stands(best.pair));
     (full && !in_node).then_some(best)

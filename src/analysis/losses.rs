@@ -71,7 +71,9 @@ pub fn fits(flow: &Flow<'_>) -> Option<Confidence> {
 fn beside(flow: &Flow<'_>) -> &'static str {
     if per_flow_fits(flow).is_some() {
         " A limit per flow that drops what exceeds it fits as well."
-    } else if flow.queue() || flow.best.is_some_and(|best| best.steady.rate.0 < GAIN * flow.rate().0) {
+    } else if flow.queue()
+        || flow.best.is_some_and(|best| best.steady.rate.0 < GAIN * flow.rate().0)
+    {
         " The path's own limit is near as well. What tells them apart: congestion_control: bbr, \
          which random loss does not slow down."
     } else {

@@ -36,6 +36,11 @@ pub mod ports;
 mod packets;
 mod traffic;
 mod delay;
+mod credit;
+mod hashing;
+mod coding;
+pub mod commit;
+mod unknown;
 pub mod need;
 pub mod instantiation;
 pub mod storage_rules;
@@ -88,7 +93,16 @@ pub fn analyse(record: &RunRecord) -> Analysis {
         findings
             .extend(DIRECTIONS.into_iter().flat_map(|direction| cause::findings(&case, direction)));
         findings.extend(network::findings(&case));
+        findings.extend(credit::findings(&case));
+        findings.extend(hashing::findings(&case));
+        findings.extend(packets::findings(&case));
+        findings.extend(traffic::findings(&case));
+        findings.extend(delay::findings(&case));
+        findings.extend(ports::findings(&case));
+        findings.extend(commit::findings(&case));
+        findings.extend(coding::findings(&case));
         findings.extend(host::network_findings(&case));
+        findings.extend(unknown::findings(&case, &findings));
     }
     findings.extend(storage_rules::findings(&case));
     findings.extend(host::findings(&case));

@@ -4,11 +4,11 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
 use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
+use super::fairness;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::SeriesResult;
 use super::steady::{Steady, TARGET};
 use super::throughput::Summary;
-use super::flow::jain;
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::measurement::{MeasurementId, Variable};
@@ -158,22 +158,17 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     Some(finding)
 }
 
-/// What each pair got of a test of several, and how evenly that is (Jain's index).
+/// What each pair got of a test of several, and how evenly that is.
 fn shares(case: &Case<'_>, together: &Summary) -> String {
-    let parts: Vec<(String, f64)> = together
-        .pairs
+    let Some(fairness) = fairness::of_pairs(together) else { return String::new() };
+    let parts: Vec<String> = fairness
+        .parts
         .iter()
-        .filter_map(|pair| {
-            let rate = pair.steady.as_ref()?.rate;
-            Some((case.way(pair.pair, together.direction), rate.0))
+        .map(|part| {
+            format!("{} gets {}", case.way(part.name, together.direction), percent(part.share))
         })
         .collect();
-    let rates: Vec<f64> = parts.iter().map(|(_, rate)| *rate).collect();
-    let sum: f64 = rates.iter().sum();
-    let Some(index) = jain(&rates).filter(|_| sum > 0.0) else { return String::new() };
-    let parts: Vec<String> =
-        parts.iter().map(|(way, rate)| format!("{way} gets {}", percent(rate / sum))).collect();
-    format!(" Of it, {} (Jain's index {index:.2}).", list(&parts))
+    format!(" Of it, {} (Jain's index {:.2}).", list(&parts), fairness.jain)
 }
 
 /// A pair alone with the same connections and sockets as a test of several pairs.

@@ -116,9 +116,8 @@ impl<'a> Way<'a> {
             let largest = probe.interface_mtu_bytes.or_else(|| self.interfaces().map(|m| m as u32));
             probe.path_mtu_bytes.zip(largest).is_some_and(|(path, most)| path >= most)
         });
-        let by_kernel = self.streams.iter().find_map(|(id, pair)| {
-            Some((*id, self.found_by_kernel(pair)?))
-        });
+        let by_kernel =
+            self.streams.iter().find_map(|(id, pair)| Some((*id, self.found_by_kernel(pair)?)));
         let probed = probed.filter(|(_, _, hole)| !stuck.is_empty() || !self.passed(hole.largest));
         if probed.is_none() && by_kernel.is_none() && (stuck.is_empty() || all_pass) {
             return None;
@@ -139,7 +138,11 @@ impl<'a> Way<'a> {
         }
         if let Some((_, _, hole)) = &probed {
             let what = if largest.is_some() { ", " } else { ": " };
-            let _ = write!(sentence, "{what}{} were lost again and again, and no router said why", hole.lost);
+            let _ = write!(
+                sentence,
+                "{what}{} were lost again and again, and no router said why",
+                hole.lost
+            );
         }
         sentence += ".";
         if !stuck.is_empty() {
@@ -151,15 +154,17 @@ impl<'a> Way<'a> {
                          (net.ipv4.tcp_mtu_probing).";
         }
         if confidence == Confidence::Possible {
-            sentence += " The answers are as large as the probes, so it may be the way back instead.";
+            sentence +=
+                " The answers are as large as the probes, so it may be the way back instead.";
         }
         let mut finding = self
             .finding(FindingId::MtuBlackHole, Severity::Critical, confidence, sentence)
             .also(self.direction.to_string(), self.name());
         if let Some(largest) = largest {
-            finding = finding.value(largest as f64, Unit::Bytes).detail(Detail::Mtu(largest as u32));
+            finding =
+                finding.value(largest as f64, Unit::Bytes).detail(Detail::Mtu(largest as u32));
         }
-        for (id, ..) in &probed {
+        if let Some((id, ..)) = &probed {
             finding = finding.evidence(*id, &["sizes[]", "path_mtu_bytes", "loss_ratio"]);
         }
         for id in stuck.into_iter().chain(by_kernel.map(|(id, _)| id)) {
@@ -199,7 +204,8 @@ impl<'a> Way<'a> {
     /// Smaller than both interfaces allow, and told so.
     fn reduced(&self) -> Option<Finding> {
         let most = self.interfaces()?;
-        let probed = self.probe.and_then(|(id, probe)| Some((id, u64::from(probe.path_mtu_bytes?))));
+        let probed =
+            self.probe.and_then(|(id, probe)| Some((id, u64::from(probe.path_mtu_bytes?))));
         let of_streams = self.streams.iter().filter_map(|(id, pair)| Some((*id, pair.path_mtu?.0)));
         // A probe of this run says more than what a kernel may have remembered.
         let (id, path) = probed.or_else(|| of_streams.min_by_key(|(_, path)| *path))?;

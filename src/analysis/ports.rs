@@ -42,7 +42,9 @@ fn finding(case: &Case<'_>, blocked: &[&Blocked<'_>]) -> Option<Finding> {
     let (sender, receiver) = case.setup().ends(first.pair, first.direction);
     let what = match first.refusal {
         Refusal::Rejected => "is refused: a firewall rejects it, or nothing listens there",
-        Refusal::Dropped => "is not answered: a firewall drops it, or no route leads there and back",
+        Refusal::Dropped => {
+            "is not answered: a firewall drops it, or no route leads there and back"
+        }
     };
     let sentence = format!(
         "A data connection from {} {what}. The agents can be reached, so the nodes are up. {}.",
@@ -98,7 +100,9 @@ fn refusal(failure: &Failure) -> Option<(Refusal, bool)> {
         "data port refused" => Some((Refusal::Rejected, true)),
         "data port filtered" => Some((Refusal::Dropped, true)),
         "data connection" if says(&["could not connect"]) => match () {
-            () if says(&["no answer within"]) && !says(&["token"]) => Some((Refusal::Dropped, false)),
+            () if says(&["no answer within"]) && !says(&["token"]) => {
+                Some((Refusal::Dropped, false))
+            }
             () if says(&["connection refused", "not permitted", "No route", "unreachable"]) => {
                 Some((Refusal::Rejected, false))
             }
@@ -112,9 +116,7 @@ fn refusal(failure: &Failure) -> Option<(Refusal, bool)> {
 fn port(text: &str) -> Option<u16> {
     text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')'))
         .filter_map(|word| word.trim_end_matches([':', '.']).rsplit_once(':'))
-        .filter(|(host, _)| {
-            host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok()
-        })
+        .filter(|(host, _)| host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok())
         .find_map(|(_, port)| port.parse().ok())
 }
 

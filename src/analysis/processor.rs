@@ -112,7 +112,10 @@ fn slow_reader(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
             .pairs([flow.pair])
             .nodes([flow.receiver])
             .evidence(flow.single.id, SINGLE)
-            .evidence(flow.single.id, &["limited.receive_window_ms", "granted.receive_buffer_bytes"])
+            .evidence(
+                flow.single.id,
+                &["limited.receive_window_ms", "granted.receive_buffer_bytes"],
+            )
             .evidence(flow.single.id, &["cpu_cores"]);
     }
     Some(finding)
@@ -134,8 +137,10 @@ fn interrupts(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
                     known.add_evidence(test.id, fields);
                     continue;
                 }
-                findings.push(interrupt_finding(case, (direction, node), pair, end, share)
-                    .evidence(test.id, fields));
+                findings.push(
+                    interrupt_finding(case, (direction, node), pair, end, share)
+                        .evidence(test.id, fields),
+                );
             }
         }
     }

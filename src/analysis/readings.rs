@@ -30,7 +30,10 @@ pub(super) fn known<T>(
     readings.chain(ends(end).iter().filter_map(move |end| field(&end.tcp)))
 }
 
-pub(super) fn last_known<T>(end: &EndRecord, field: impl Fn(&TcpInfo) -> Option<T> + Copy) -> Option<T> {
+pub(super) fn last_known<T>(
+    end: &EndRecord,
+    field: impl Fn(&TcpInfo) -> Option<T> + Copy,
+) -> Option<T> {
     let last = known(end, field).next_back();
     last.or_else(|| starts(end).iter().rev().find_map(|start| field(&start.tcp)))
 }

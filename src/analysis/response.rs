@@ -16,12 +16,7 @@ const SLACK: f64 = 2.5;
 /// The rate at this loss (share of packets, above 0); of unknown controls the higher of both formulas.
 ///
 /// `None` for BBR, whose rate does not follow from losses below 20 %, and without a loss.
-pub fn rate(
-    control: Option<&str>,
-    mss: Bytes,
-    rtt: Duration,
-    loss: f64,
-) -> Option<BytesPerSecond> {
+pub fn rate(control: Option<&str>, mss: Bytes, rtt: Duration, loss: f64) -> Option<BytesPerSecond> {
     let rtt = rtt.as_secs_f64();
     if control.is_some_and(|name| name.starts_with("bbr")) || loss <= 0.0 || rtt <= 0.0 {
         return None;

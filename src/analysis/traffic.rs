@@ -95,9 +95,9 @@ fn sighting<'a>(
         payload += bytes;
         most += bytes * (1.0 + headers as f64 / mss as f64);
     }
-    let expected = case.redo_interface(node).filter(|one| {
-        !INNER.iter().any(|inner| one.name.starts_with(inner))
-    });
+    let expected = case
+        .redo_interface(node)
+        .filter(|one| !INNER.iter().any(|inner| one.name.starts_with(inner)));
     Some(Sighting {
         test,
         pair,
@@ -139,7 +139,8 @@ impl Sighting<'_> {
 
     /// What others sent the same way through the interface of the test: rate, and share of all.
     fn others(&self) -> Option<(BytesPerSecond, f64, &str)> {
-        let usual = self.expected_bytes().is_some_and(|bytes| bytes as f64 >= CARRIED * self.payload);
+        let usual =
+            self.expected_bytes().is_some_and(|bytes| bytes as f64 >= CARRIED * self.payload);
         let interface = match self.expected.filter(|_| usual) {
             Some(expected) => self.interfaces.iter().find(|one| one.name == expected.name),
             None => self.interfaces.iter().max_by_key(|one| self.carried(one)),
@@ -164,17 +165,14 @@ impl Sighting<'_> {
             .filter(|_| !case.is_virtual(self.node, peer))
             .and_then(|interface| interface.speed_mbit_per_s);
         let own = self.payload / self.seconds;
-        let near = speed.is_some_and(|speed| own + others.0 >= NEAR_SPEED * speed as f64 * 125_000.0);
+        let near =
+            speed.is_some_and(|speed| own + others.0 >= NEAR_SPEED * speed as f64 * 125_000.0);
         let lost = self.pair.kernel.lost_share.is_some_and(|share| share > 0.0);
         near || lost || queue_stands(self.pair)
     }
 }
 
-fn wrong_interface(
-    case: &Case<'_>,
-    direction: Direction,
-    seen: &[Sighting<'_>],
-) -> Vec<Finding> {
+fn wrong_interface(case: &Case<'_>, direction: Direction, seen: &[Sighting<'_>]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for one in seen {
         let Some(((other, share), expected)) = one.elsewhere().zip(one.expected) else { continue };
@@ -233,7 +231,8 @@ fn background(case: &Case<'_>, direction: Direction, seen: &[Sighting<'_>]) -> O
         if !finding.pairs.contains(&one.pair.pair) {
             finding = finding.pairs([one.pair.pair]);
         }
-        finding = finding.nodes([one.node]).evidence(one.test.id, &["interfaces[]", "received_bytes"]);
+        finding =
+            finding.nodes([one.node]).evidence(one.test.id, &["interfaces[]", "received_bytes"]);
     }
     Some(finding)
 }
