@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use redoline_proto::transfer::SOCKET_BUFFER_MAX;
 use redoline_proto::units::{Bytes, BytesPerSecond, InvalidQuantity, Share, parse_duration};
 
 use super::problem::{Fault, Faults};
@@ -78,6 +79,33 @@ pub fn duration(node: &Node, min: Duration) -> Result<Duration, Faults> {
         return Err(one(node, found, right));
     }
     Ok(time)
+}
+
+/// How long a test sends; `None` is `auto`.
+pub fn test_time(node: &Node, min: Duration) -> Result<Option<Duration>, Faults> {
+    let scalar = scalar(node, "a time with its unit, or `auto`")?;
+    match scalar.text.trim() {
+        "auto" => Ok(None),
+        _ => duration(node, min).map(Some),
+    }
+}
+
+/// Every how long, and for how long: `1 h/24 h`.
+pub fn frequency(node: &Node) -> Result<(Duration, Duration), Faults> {
+    let scalar = scalar(node, "two times, as in `1 h/24 h`")?;
+    let Some((every, during)) = scalar.text.split_once('/') else {
+        let found = format!("`{}` is not two times", scalar.text);
+        return Err(one(node, found, "write every and for, as in `1 h/24 h`"));
+    };
+    let time = |text: &str| duration(&Node::plain(node.place, text.trim()), Duration::from_secs(1));
+    let mut times = collect([time(every), time(during)].into_iter())?.into_iter();
+    match (times.next(), times.next()) {
+        (Some(every), Some(during)) if every <= during => Ok((every, during)),
+        _ => {
+            let found = format!("`{}` repeats less often than it lasts", scalar.text);
+            Err(one(node, found, "write the shorter time first, as in `1 h/24 h`"))
+        }
+    }
 }
 
 /// No step, and no instantiation worth planning, takes longer.
@@ -157,7 +185,7 @@ pub fn buffer(node: &Node) -> Result<Buffer, Faults> {
         let found = format!("`{text}` is neither a size nor a multiple of the BDP");
         return Err(one(node, found, "write for example `4 MiB` or `3xBDP`"));
     }
-    size(node, Bytes(1024), Bytes(4 * Bytes::GIB)).map(Buffer::Size)
+    size(node, Bytes(1024), SOCKET_BUFFER_MAX).map(Buffer::Size)
 }
 
 /// From and to in minutes after midnight, as in `22:00-05:00`.
@@ -223,6 +251,71 @@ pub fn congestion_control(node: &Node) -> Result<String, Faults> {
     if name.len() > 15 || !name.chars().all(fits) {
         let found = format!("`{name}` is not the name of a congestion control");
         return Err(one(node, found, "write for example cubic or bbr"));
+    }
+    Ok(name)
+}
+
+/// Names of code points (RFC 2474, 2597, 3246, 5865, 8622).
+pub const DSCP_NAMES: &[(&str, u32)] = &[
+    ("cs0", 0),
+    ("le", 1),
+    ("cs1", 8),
+    ("af11", 10),
+    ("af12", 12),
+    ("af13", 14),
+    ("cs2", 16),
+    ("af21", 18),
+    ("af22", 20),
+    ("af23", 22),
+    ("cs3", 24),
+    ("af31", 26),
+    ("af32", 28),
+    ("af33", 30),
+    ("cs4", 32),
+    ("af41", 34),
+    ("af42", 36),
+    ("af43", 38),
+    ("cs5", 40),
+    ("va", 44),
+    ("ef", 46),
+    ("cs6", 48),
+    ("cs7", 56),
+];
+
+/// The 6 bits of DiffServ, by number or name.
+pub fn dscp(node: &Node) -> Result<u32, Faults> {
+    let scalar = scalar(node, "a DSCP")?;
+    let text = scalar.text.trim().to_ascii_lowercase();
+    if let Some((_, code)) = DSCP_NAMES.iter().find(|(name, _)| *name == text) {
+        return Ok(*code);
+    }
+    match text.parse::<u32>() {
+        Ok(code @ 0..=63) => Ok(code),
+        Ok(code) => {
+            let found = format!("{code} is out of range");
+            let right = match code % 4 {
+                0 if code < 256 => format!(
+                    "from 0 to 63; if {code} is the whole byte (TOS), the DSCP in it is {}",
+                    code >> 2
+                ),
+                _ => "from 0 to 63".to_owned(),
+            };
+            Err(one(node, found, right))
+        }
+        Err(_) => {
+            let names = DSCP_NAMES.iter().map(|(name, _)| *name);
+            Err(vec![Fault::unknown(node.place, "DSCP", &text, names)])
+        }
+    }
+}
+
+/// A network interface's name (`IFNAMSIZ` is 16 with the final zero).
+pub fn device(node: &Node) -> Result<String, Faults> {
+    let name = text(node)?;
+    let fits = |c: char| !c.is_whitespace() && !matches!(c, '/' | ':');
+    if name.len() > 15 || !name.chars().all(fits) {
+        let found = format!("`{name}` is not the name of an interface");
+        return Err(one(node, found, "write for example eth1 or bond0.120"));
     }
     Ok(name)
 }
