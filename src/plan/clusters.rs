@@ -71,7 +71,7 @@ impl Clusters {
                 let is_it = |pair: &&Pair| {
                     pair.sender(direction) == sender && pair.receiver(direction) == receiver
                 };
-                all.iter().position(|pair| is_it(pair)).map(PairId)
+                all.iter().position(is_it).map(PairId)
             })
             .collect()
     }

@@ -11,7 +11,7 @@ use super::show::time_text;
 use super::step::{
     AUTO_AT_MOST_MIN, BufferSize, Frequency, LadderSpec, Mode, Nodes, NumConn, TestTime,
 };
-use super::throughput::{Sockets, Within};
+use super::throughput::{Rest, Sockets, Within};
 use crate::runbook::fields::Fields;
 use crate::runbook::problem::{Fault, Faults};
 use crate::runbook::tree::Node;
@@ -59,21 +59,17 @@ impl Seen {
     }
 }
 
-pub fn faults(
-    fields: &Fields<'_>,
-    seen: &Seen,
-    interval: Option<Duration>,
-    sockets: Option<&Sockets>,
-    mode: Option<&Mode>,
-) -> Faults {
-    let mut faults = of_time(fields, seen, interval);
+pub fn faults(fields: &Fields<'_>, seen: &Seen, rest: &Rest) -> Faults {
+    let mut faults = of_time(fields, seen, rest.interval);
     faults.extend(of_frequency(fields, seen));
     faults.extend(of_one_variable(fields, seen));
-    faults.extend(of_sync(fields, seen, mode));
+    faults.extend(of_sync(fields, seen, rest.mode.as_ref()));
     faults.extend(of_directions(fields, seen));
     faults.extend(of_all_to_one(fields, seen));
-    faults.extend(sockets.and_then(|sockets| of_ports(fields, seen, sockets)));
-    faults.extend(sockets.and_then(|sockets| of_buffers(fields, seen, sockets)));
+    if let Some(sockets) = &rest.sockets {
+        faults.extend(of_ports(fields, seen, sockets));
+        faults.extend(of_buffers(fields, seen, sockets));
+    }
     faults
 }
 
@@ -166,7 +162,10 @@ fn of_one_variable(fields: &Fields<'_>, seen: &Seen) -> Faults {
     }
     if seen.nodes != Nodes::Each {
         let found = format!("{what} goes from pair to pair");
-        let right = "leave `nodes` out; for all at once, use `loop` over a throughput step";
+        let right = match seen.within {
+            Within::InterfaceMtu => "leave `nodes` out",
+            _ => "leave `nodes` out; for all at once, use `loop` over a throughput step",
+        };
         faults.extend(at(fields, "nodes", found, right));
     }
     if seen.within == Within::InterfaceMtu {
@@ -222,13 +221,14 @@ fn of_sync(fields: &Fields<'_>, seen: &Seen, mode: Option<&Mode>) -> Faults {
 }
 
 fn of_directions(fields: &Fields<'_>, seen: &Seen) -> Option<Fault> {
-    let found = match seen {
+    let what = match seen {
         Seen { both: false, .. } => return None,
-        _ if is_ladder(fields) => "a ladder in both directions at once".to_owned(),
-        Seen { nodes: Nodes::AllToOne, .. } => "all to one, and one to all at once".to_owned(),
-        Seen { acknowledged: true, .. } => "SYNC transport in both directions at once".to_owned(),
-        _ => format!("{} in both directions at once", seen.varied()?),
+        _ if is_ladder(fields) => "a ladder".to_owned(),
+        Seen { nodes: Nodes::AllToOne, .. } => "all to one".to_owned(),
+        Seen { acknowledged: true, .. } => "SYNC transport".to_owned(),
+        _ => seen.varied()?,
     };
+    let found = format!("{what} is not measured in both directions at once");
     let right = "leave `directions` out, and repeat the step after a swap_roles";
     at(fields, "directions", found, right)
 }

@@ -38,7 +38,22 @@ fn no_sync_test(need: &Need, drafts: &[Draft]) -> Option<String> {
     })
 }
 
-pub fn on_steps(drafts: &[Draft]) -> Vec<String> {
+/// What steps would do in vain, or on this machine.
+pub fn on_steps(drafts: &[Draft], loopback: bool) -> Vec<String> {
+    let mut remarks = useless_compression(drafts);
+    let changes_mtu =
+        |(draft, _): (&Draft, _)| matches!(draft.step.action, Action::InterfaceMtu(_));
+    if loopback && running(drafts).any(changes_mtu) {
+        remarks.push(
+            "all redo addresses are on loopback: interface_mtu changes the loopback interface of \
+             this machine, which everything on it uses, and can show no gain"
+                .to_owned(),
+        );
+    }
+    remarks
+}
+
+fn useless_compression(drafts: &[Draft]) -> Vec<String> {
     let useless = running(drafts).filter(|(draft, test)| {
         let compresses = matches!(test.encoding, Some(Encoding::Compression(_)))
             || matches!(&draft.step.action, Action::Sweep(sweep)

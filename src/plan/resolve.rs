@@ -122,7 +122,7 @@ fn resolve_what_is_there(
         (Some(clusters), Some(inventory)) if problems.is_empty() => {
             remarks.splice(0..0, clusters.remarks.clone());
             remarks.extend(remarks::on_need(parts.need.as_ref(), &parts.limits, &drafts));
-            remarks.extend(remarks::on_steps(&drafts));
+            remarks.extend(remarks::on_steps(&drafts, clusters.configuration.demo));
             Ok(plan(runbook, inventory, parts, clusters, drafts, finally, remarks))
         }
         _ => Err(problems),

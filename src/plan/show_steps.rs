@@ -123,15 +123,12 @@ fn throughput(
     let mut lines = vec![format!("throughput {direction}{both}: {pairs}{how}")];
     lines.extend(vary.map(|vary| format!("at {}", varied(vary))));
     lines.extend(transport(&spec.mode));
-    let each = match (vary, &spec.num_conn) {
-        (None, NumConn::Fixed(_) | NumConn::Later(_)) => "",
-        _ => " each",
-    };
+    let one = vary.is_none() && !matches!(spec.num_conn, NumConn::Ladder(_));
     let interval = time_text(spec.interval);
     lines.push(format!(
-        "{}, {}{each}, counters read every {interval}",
+        "{}, {}, counters read every {interval}",
         num_conn(&spec.num_conn),
-        length(spec.time)
+        length(spec.time, one)
     ));
     lines.extend(spec.frequency.map(|frequency| {
         format!(
@@ -163,11 +160,13 @@ fn transport(mode: &Mode) -> Option<String> {
     }
 }
 
-fn length(time: TestTime) -> String {
+fn length(time: TestTime, one: bool) -> String {
     match time {
-        TestTime::Fixed(duration) => format!("for {}", time_text(duration)),
+        TestTime::Fixed(duration) if one => format!("for {}", time_text(duration)),
+        TestTime::Fixed(duration) => format!("for {} each", time_text(duration)),
         TestTime::Auto { target, max } => format!(
-            "until the rate is known to ± {} %, at most {}",
+            "{}until the rate is known to ± {} %, at most {}",
+            if one { "" } else { "each " },
             percent(target),
             time_text(max)
         ),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redoline_proto::encoding::{Compression, CompressionMethod, Encoding, TlsCipher};
 use redoline_proto::transfer::{MESSAGE_MAX, NUM_CONN_MAX, Payload, RedoWrite};
-use redoline_proto::units::Bytes;
+use redoline_proto::units::{Bytes, Share};
 
 use super::actions::{self, Surroundings, WriteSize, whole, without};
 use super::combinations::{self, Seen};
@@ -77,43 +77,64 @@ pub fn read(node: &Node, around: Surroundings<'_>, within: Within) -> Result<Tes
         pairs: pairs(&mut fields, nodes, around),
     };
     seen.lengths = lengths(&mut fields, &seen, around);
-    let interval = fields.read("interval", |node| value::duration(node, keys::TEST_MIN));
-    let sockets = sockets(&mut fields);
-    let payload = payload(&mut fields);
-    let encoding = encoding(&mut fields);
-    let faults = combinations::faults(&fields, &seen, interval, sockets.as_ref(), mode.as_ref());
+    let rest = Rest {
+        nodes,
+        mode,
+        interval: fields.read("interval", |node| value::duration(node, keys::TEST_MIN)),
+        sockets: sockets(&mut fields),
+        payload: payload(&mut fields),
+        encoding: encoding(&mut fields),
+    };
+    let faults = combinations::faults(&fields, &seen, &rest);
     fields.faults.extend(faults);
-    let Seen { pairs, num_conn, time, lengths, both, frequency, .. } = seen;
-    let spec = (|| {
-        let (sockets, (payload, compressible), time) = (sockets?, payload?, time?);
-        Some(ThroughputSpec {
-            pairs: pairs?,
-            nodes: nodes?,
-            both_directions: both,
-            num_conn: num_conn?,
-            time,
-            mode: mode?,
-            delay: fields.read("delay", |node| value::duration(node, Duration::from_micros(1))),
-            network_timeout: fields
-                .read("network_timeout", |node| value::duration(node, Duration::from_secs(1))),
-            frequency,
-            interval: interval?.min(time.longest()),
-            message: *lengths.first()?,
-            payload,
-            socket_buffer: sockets.both,
-            send_buffer: sockets.send,
-            receive_buffer: sockets.receive,
-            congestion_control: sockets.congestion_control,
-            mtu: sockets.mtu,
-            dscp: sockets.dscp,
-            device: sockets.device,
-            source_port_base: sockets.source_port,
-            pacing: fields.read("pacing", value::rate),
-            encoding,
-            compressible,
-        })
-    })();
+    let lengths = seen.lengths.clone();
+    let spec = assembled(&mut fields, seen, rest);
     whole(fields, spec.map(|spec| Test { spec, lengths }))
+}
+
+/// What was read besides [`Seen`].
+#[derive(Clone, Debug)]
+pub struct Rest {
+    nodes: Option<Nodes>,
+    pub mode: Option<Mode>,
+    pub interval: Option<Duration>,
+    pub sockets: Option<Sockets>,
+    payload: Option<(Payload, Option<Share>)>,
+    encoding: Option<Encoding>,
+}
+
+fn assembled(fields: &mut Fields<'_>, seen: Seen, rest: Rest) -> Option<ThroughputSpec> {
+    let least = Duration::from_micros(1);
+    let delay = fields.read("delay", |node| value::duration(node, least));
+    let network_timeout = fields.read("network_timeout", |node| value::duration(node, least));
+    let pacing = fields.read("pacing", value::rate);
+    let (payload, compressible) = rest.payload?;
+    let (sockets, time) = (rest.sockets?, seen.time?);
+    Some(ThroughputSpec {
+        pairs: seen.pairs?,
+        nodes: rest.nodes?,
+        both_directions: seen.both,
+        num_conn: seen.num_conn?,
+        time,
+        mode: rest.mode?,
+        delay,
+        network_timeout,
+        frequency: seen.frequency,
+        interval: rest.interval?.min(time.longest()),
+        message: *seen.lengths.first()?,
+        payload,
+        socket_buffer: sockets.both,
+        send_buffer: sockets.send,
+        receive_buffer: sockets.receive,
+        congestion_control: sockets.congestion_control,
+        mtu: sockets.mtu,
+        dscp: sockets.dscp,
+        device: sockets.device,
+        source_port_base: sockets.source_port,
+        pacing,
+        encoding: rest.encoding,
+        compressible,
+    })
 }
 
 fn nodes(node: &Node) -> Result<Nodes, Faults> {
@@ -214,7 +235,7 @@ fn lengths(fields: &mut Fields<'_>, seen: &Seen, around: Surroundings<'_>) -> Ve
     }
 }
 
-fn payload(fields: &mut Fields<'_>) -> Option<(Payload, Option<redoline_proto::units::Share>)> {
+fn payload(fields: &mut Fields<'_>) -> Option<(Payload, Option<Share>)> {
     let word = fields.read("payload", |node| value::choice(node, &["random", "zeros"], &[]))?;
     let compressible = fields.read("compressible", |node| value::share(node, 0.99));
     if word == "zeros"

@@ -148,10 +148,10 @@ fn the_assessment_costs_a_fifth_of_the_bytes_and_a_quarter_of_the_time_of_the_do
 
 /// Values as a YAML language server would see them.
 fn json(path: &Path) -> serde_json::Value {
-    serde_json::to_value(
-        serde_yaml::from_str::<serde_yaml::Value>(&fs::read_to_string(path).unwrap()).unwrap(),
-    )
-    .unwrap()
+    let text = fs::read_to_string(path).unwrap();
+    let mut value: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
+    value.apply_merge().unwrap();
+    serde_json::to_value(value).unwrap()
 }
 
 #[test]
@@ -350,6 +350,117 @@ fn the_mistakes_of_both_files_come_together() {
     for file in ["names.yaml", "addresses.yaml"] {
         assert!(problems.iter().any(|problem| problem.file == file), "{file}: {problems:#?}");
     }
+}
+
+const TWO_BY_TWO: &str = "
+name: N
+defaults: { data_port: PORTS }
+primary: { nodes: [{ name: a, redo: 10.0.0.1 }, { name: b, redo: 10.0.0.2 }] }
+standby: { nodes: [{ name: x, redo: 10.0.1.1 }, { name: y, redo: 10.0.1.2 }] }
+";
+
+const FAN_IN: &str = "
+name: R
+steps:
+  - { name: Fan-in, throughput: { nodes: all_to_one }, register: fan }
+  - { name: Each, throughput: {} }
+  - { name: Swap, swap_roles: {} }
+  - { name: Again, repeat: fan }
+";
+
+fn fan_in(inventory: &str, options: &Options) -> Result<Plan, Vec<Problem>> {
+    let inventory = Source::new("i.yaml", inventory);
+    from_texts(Source::new("r.yaml", FAN_IN), Some(inventory), options)
+}
+
+#[test]
+fn all_to_one_crosses_pairs_that_nothing_else_means() {
+    let inventory = TWO_BY_TWO.replace("PORTS", "\"5555-5556\"");
+    let plan = fan_in(&inventory, &options()).unwrap();
+    let names_of = |step: usize| -> Vec<String> {
+        plan.steps[step].action.pairs().iter().map(|id| plan.pair_name(*id)).collect()
+    };
+    assert_eq!(names_of(0), ["a-x", "b-x"]);
+    assert_eq!(names_of(1), ["a-x", "b-y"]);
+    assert_eq!(names_of(3), ["a-x", "a-y"]);
+    assert_eq!((plan.own_pairs().count(), plan.pairs.len()), (2, 4));
+    let setup = redoline::record::setup::Setup::of(&plan);
+    assert_eq!((setup.pairs.len(), setup.crossed_from), (4, Some(2)));
+    let limited = Options { limit: vec!["b".to_owned(), "y".to_owned()], ..options() };
+    let plan = fan_in(&inventory, &limited).unwrap();
+    assert_eq!((plan.own_pairs().count(), plan.pairs.len()), (1, 1));
+}
+
+#[test]
+fn a_receiver_of_several_streams_needs_a_port_for_each() {
+    let problems = fan_in(&TWO_BY_TWO.replace("PORTS", "5555"), &options()).unwrap_err();
+    let text = render_problems(&problems);
+    assert!(text.contains("`x` receives from 2 nodes at once, and has 1 data port"), "{text}");
+    assert!(text.contains("data_port: \"5555-5556\""), "{text}");
+    assert!(text.contains("`a` receives from 2 nodes at once"), "the way back: {text}");
+}
+
+#[test]
+fn an_inventory_of_loopback_addresses_makes_no_statement_about_a_network() {
+    let demo = |address: &str| {
+        let inventory = TWO_BY_TWO.replace("PORTS", "\"5555-5556\"");
+        let inventory = inventory.replace("10.0.0", "127.0.0").replace("10.0.1.1", address);
+        fan_in(&inventory.replace("10.0.1", "127.0.1"), &options()).unwrap().configuration.demo
+    };
+    assert!(demo("127.0.1.1"));
+    assert!(!demo("192.0.2.1"));
+}
+
+#[test]
+fn a_sync_test_sends_the_average_redo_write_and_twice_that() {
+    let text = |step: &str| {
+        format!(
+            "name: R\nneed: {{ redo: {{ write_size: 20 KiB, local_write: 0.5 ms }}, transport: fastsync }}\n\
+             steps: [{{ name: A, throughput: {{ {step} }} }}]"
+        )
+    };
+    let plan = |step: &str| plan_of_text(&text(step), &options()).unwrap();
+    let sizes = [20, 40].map(|kib| redoline_proto::units::Bytes(kib * 1024));
+    let Action::Sweep(sweep) = &plan("mode: fastsync").steps[0].action.clone() else { panic!() };
+    assert_eq!(sweep.vary, redoline::plan::step::Vary::MessageLength(sizes.to_vec()));
+    let together = plan("mode: fastsync, nodes: together");
+    let Action::Throughput(spec) = &together.steps[0].action else { panic!("{together:?}") };
+    assert_eq!(spec.message, sizes[0]);
+    assert_eq!(together.need.unwrap().local_write, Some(std::time::Duration::from_micros(500)));
+    assert!(together.remarks.is_empty(), "{:?}", together.remarks);
+    assert!(plan("num_conn: 2").remarks[0].contains("no step has `mode: fastsync`"));
+}
+
+#[test]
+fn what_would_be_measured_in_vain_is_said_beforehand() {
+    let text = "
+name: R
+allow: interface_mtu
+steps:
+  - { name: Squeezed, sweep: { vary: { compression: [none, lz4] }, throughput: {} } }
+  - { name: Jumbo, interface_mtu: { mtu: 9000, throughput: {} } }
+";
+    let plan = plan_of_text(text, &options()).unwrap();
+    assert_eq!(plan.remarks.len(), 2, "{:?}", plan.remarks);
+    let shown = show(&plan, &cost(&plan));
+    assert!(shown.contains("CHANGED ON THE HOSTS AND RESTORED"), "{shown}");
+}
+
+#[test]
+fn a_plan_shows_every_parameter() {
+    let plan = plan_of("tests/data/runbooks/every-key.yaml", None, &options()).unwrap();
+    insta::assert_snapshot!("plan every-key", show(&plan, &cost(&plan)));
+}
+
+#[test]
+fn waiting_for_the_next_repetition_does_not_triple_the_timeout() {
+    let text = "
+name: R
+steps: [{ name: A, throughput: { duration: 10 s, pairs: first, frequency: 1 h/24 h } }]
+";
+    let plan = plan_of_text(text, &options()).unwrap();
+    let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
+    assert!((hours(23)..hours(24)).contains(&plan.steps[0].timeout), "{:?}", plan.steps[0]);
 }
 
 #[test]
