@@ -152,7 +152,7 @@ fn of_one_variable(fields: &Fields<'_>, seen: &Seen) -> Faults {
     if is_ladder(fields) {
         let found = format!("{what} varies one key, and a ladder would vary another");
         faults.extend(at(fields, "num_conn", found, "give one num_conn"));
-    } else if is_late {
+    } else if is_late && seen.within != Within::InterfaceMtu {
         let found = format!("{what} needs its num_conn before the run");
         faults.extend(at(fields, "num_conn", found, "give a number"));
     }
