@@ -153,7 +153,7 @@ pub fn assertion(
     match (that, message) {
         (Ok(reads), Ok(message)) => {
             let that = reads.iter().map(|(_, expression)| expression.clone()).collect();
-            Ok((AssertSpec { that, message }, reads))
+            Ok((AssertSpec { pairs: Vec::new(), that, message }, reads))
         }
         (that, message) => Err(that.err().into_iter().chain(message.err()).flatten().collect()),
     }

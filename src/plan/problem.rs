@@ -64,6 +64,11 @@ pub fn no_pair_left(place: Place, limit: &[String]) -> Fault {
         .right("name both ends of a pair")
 }
 
+pub fn no_pair_in_common(place: Place, names: &[String]) -> Fault {
+    Fault::new(place, format!("no pair has results of all of {}", names.join(", ")))
+        .right("make a step for each")
+}
+
 pub fn too_few_data_ports(
     place: Place,
     node: &str,

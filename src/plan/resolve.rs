@@ -205,6 +205,7 @@ fn add_crossed(plan: &mut Plan, crossed: &[Pair]) {
 fn crossed_pairs(step: &mut Step, own: usize) -> impl Iterator<Item = &mut PairId> {
     let pairs = match &mut step.action {
         Action::Throughput(spec) => spec.pairs.as_mut_slice(),
+        Action::Assert(spec) => spec.pairs.as_mut_slice(),
         _ => &mut [],
     };
     pairs.iter_mut().filter(move |id| id.0 >= own)

@@ -33,6 +33,9 @@ pub fn details(plan: &Plan, step: &Step, cost: &StepCost) -> Vec<String> {
         Action::Assert(spec) => {
             let mut lines: Vec<String> =
                 spec.that.iter().map(|that| format!("asserts {}", that.text())).collect();
+            if !spec.pairs.iter().copied().eq(plan.own_pairs()) {
+                lines.push(format!("for {}", pair_names(plan, &spec.pairs)));
+            }
             lines.extend(spec.message.as_ref().map(|message| format!("else: {message}")));
             lines
         }

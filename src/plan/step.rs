@@ -387,7 +387,9 @@ pub struct StorageReadSpec {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertSpec {
-    /// All must be true, for every pair.
+    /// Those on which the steps whose results it reads are done.
+    pub pairs: Vec<PairId>,
+    /// All must be true, for every one of `pairs`.
     pub that: Vec<Expression>,
     pub message: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::actions::{self, Stated, Surroundings};
 use super::clusters::Clusters;
 use super::expression::Expression;
-use super::node::Direction;
+use super::node::{Direction, PairId};
 use super::problem;
 use super::results;
 use super::scope::Scope;
@@ -146,7 +146,7 @@ impl<'a> Unroller<'a> {
         common: Option<Common>,
         action: Result<(Action, Vec<Read>), Faults>,
     ) {
-        let (action, reads) = match action {
+        let (mut action, reads) = match action {
             Ok(action) => action,
             Err(faults) => {
                 self.faults.extend(faults);
@@ -161,6 +161,12 @@ impl<'a> Unroller<'a> {
         }
         uses.sort();
         uses.dedup();
+        if let Action::Assert(spec) = &mut action {
+            spec.pairs = self.pairs_of(&uses);
+            if spec.pairs.is_empty() && self.clusters.is_some_and(|all| !all.pairs.is_empty()) {
+                self.faults.push(problem::no_pair_in_common(file.place, &uses));
+            }
+        }
         let base = file.node.get("name").and_then(Node::scalar).map(|scalar| scalar.text.clone());
         let names = [Some(common.name.clone()), common.register.clone(), base];
         let draft = Draft {
@@ -185,6 +191,31 @@ impl<'a> Unroller<'a> {
         };
         self.check_uses(&draft, draft.place);
         self.drafts.push(draft);
+    }
+
+    /// The pairs that have results of all these names in the direction that holds here; the
+    /// configuration's own where no name is about pairs.
+    fn pairs_of(&self, names: &[String]) -> Vec<PairId> {
+        let mut common: Option<Vec<PairId>> = None;
+        for name in names {
+            let of_name = self.drafts.iter().map(|draft| &draft.step).filter(|step| {
+                step.register.as_ref() == Some(name) && step.direction == self.direction
+            });
+            let measured: Vec<PairId> =
+                of_name.flat_map(|step| step.action.pairs()).copied().collect();
+            if measured.is_empty() {
+                continue;
+            }
+            common = Some(match common {
+                Some(common) => common.into_iter().filter(|id| measured.contains(id)).collect(),
+                None => measured,
+            });
+        }
+        let own = self.clusters.map_or(0, |clusters| clusters.pairs.len());
+        let mut pairs = common.unwrap_or_else(|| (0..own).map(PairId).collect());
+        pairs.sort();
+        pairs.dedup();
+        pairs
     }
 
     /// A misspelt result is a mistake before the run, not in it.

@@ -366,6 +366,7 @@ steps:
   - { name: Each, throughput: {} }
   - { name: Swap, swap_roles: {} }
   - { name: Again, repeat: fan }
+  - { name: Enough, assert: { that: fan.bytes_per_second > 1 } }
 ";
 
 fn fan_in(inventory: &str, options: &Options) -> Result<Plan, Vec<Problem>> {
@@ -383,6 +384,8 @@ fn all_to_one_crosses_pairs_that_nothing_else_means() {
     assert_eq!(names_of(0), ["a-x", "b-x"]);
     assert_eq!(names_of(1), ["a-x", "b-y"]);
     assert_eq!(names_of(3), ["a-x", "a-y"]);
+    let Action::Assert(spec) = &plan.steps[4].action else { panic!("{:?}", plan.steps[4]) };
+    assert_eq!(spec.pairs, plan.steps[3].action.pairs());
     assert_eq!((plan.own_pairs().count(), plan.pairs.len()), (2, 4));
     let setup = redoline::record::setup::Setup::of(&plan);
     assert_eq!((setup.pairs.len(), setup.crossed_from), (4, Some(2)));
