@@ -2,17 +2,15 @@
 
 use jiff::Timestamp;
 
-use super::{measurements, model, outcome, topology};
+use super::{measurements, model, outcome, series, topology};
 use crate::advice::{self, Recommendation};
 use crate::analysis::finding::{Finding, FindingId, NeedJudged, Severity};
-use crate::analysis::series::{Point, SeriesResult};
 use crate::analysis::verdict::{Answer, Verdict};
 use crate::analysis::{ANALYSIS_VERSION, Analysis, analyse};
 use crate::exit::Exit;
 use crate::plan::need::{Limits, Need, TimeWindow};
 use crate::plan::node::{NodeId, PairId};
 use crate::record::event::RunOutcome;
-use crate::record::measurement::{SeriesKind, StoppedBecause, Variable};
 use crate::record::run::RunRecord;
 use crate::record::setup::Setup;
 use redoline_proto::units::BytesPerSecond;
@@ -40,7 +38,7 @@ pub fn build(record: &RunRecord) -> model::Report {
         topology: topology::topology(record),
         steps: (0..setup.steps.len()).map(|number| step(record, number)).collect(),
         measurements: measurements::measurements(record, &analysis),
-        series: analysis.series.iter().map(|one| series(setup, &analysis, one)).collect(),
+        series: series::series(record, &analysis),
         findings: analysis.findings.iter().map(|finding| self::finding(setup, finding)).collect(),
         recommendations: advice.iter().map(|one| recommendation(setup, one)).collect(),
         verdict: verdict(&analysis.verdict),
@@ -103,6 +101,7 @@ fn configuration(setup: &Setup) -> model::Configuration {
                 name: setup.pair_name(pair),
                 primary: setup.node_name(setup.pairs[pair.0].primary).to_owned(),
                 standby: setup.node_name(setup.pairs[pair.0].standby).to_owned(),
+                crossed: pair.0 >= setup.crossed_from.unwrap_or(setup.pairs.len()),
             })
             .collect(),
     }
@@ -115,6 +114,7 @@ fn need(need: &Need) -> model::Need {
         headroom_share: need.headroom.0,
         transport: need.transport,
         write_size_bytes: need.write_size.map(|size| size.0),
+        local_write_us: need.local_write.map(|time| time.as_secs_f64() * 1e6),
         database_size_bytes: need.database_size.map(|size| size.0),
         instantiate_within_seconds: need.instantiate_within.map(|time| time.as_secs_f64()),
     }
@@ -150,85 +150,6 @@ fn step(record: &RunRecord, number: usize) -> model::Step {
         started: times.started_unix_ms.map(rfc3339),
         ended: times.ended_unix_ms.map(rfc3339),
         scope: outcome::scope(record, number),
-    }
-}
-
-fn series(setup: &Setup, analysis: &Analysis, series: &SeriesResult) -> model::Series {
-    model::Series {
-        id: format!("s{}", series.id),
-        step: series.step as u32 + 1,
-        kind: match series.kind {
-            SeriesKind::Ladder => "ladder",
-            SeriesKind::Sweep => "sweep",
-        }
-        .to_owned(),
-        variable: variable(series.variable).to_owned(),
-        unit: match series.variable {
-            Variable::NumConn => "connections",
-            Variable::SocketBuffer
-            | Variable::Mtu
-            | Variable::InterfaceMtu
-            | Variable::MessageLength => "bytes",
-            Variable::Encryption | Variable::Compression => "",
-            Variable::Time => "seconds",
-            Variable::Slots => "requests",
-            Variable::Sessions => "sessions",
-        }
-        .to_owned(),
-        direction: series.direction,
-        pairs: pairs_of(analysis, series).iter().map(|pair| setup.pair_name(*pair)).collect(),
-        node: series.node.map(|node| setup.node_name(node).to_owned()),
-        points: series.points.iter().map(point).collect(),
-        best: series.best.as_ref().map(point),
-        recommended: series.recommended.as_ref().map(point),
-        tolerance: series.tolerance,
-        until: None,
-        plateau_recommended: None,
-        stopped_because: match series.stopped_because {
-            StoppedBecause::Plateau => "plateau",
-            StoppedBecause::Knee => "knee",
-            StoppedBecause::Maximum => "maximum",
-            StoppedBecause::AllValues => "all_values",
-            StoppedBecause::Failure => "failure",
-            StoppedBecause::Interrupted => "interrupted",
-        }
-        .to_owned(),
-    }
-}
-
-/// A ladder of all nodes together has no pair of its own: its measurements have them.
-fn pairs_of(analysis: &Analysis, series: &SeriesResult) -> Vec<PairId> {
-    if let Some(pair) = series.pair {
-        return vec![pair];
-    }
-    let first = series.points.iter().find_map(|point| point.measurement);
-    let summary = analysis.throughputs.iter().find(|summary| Some(summary.id) == first);
-    summary.map_or_else(Vec::new, |one| one.pairs.iter().map(|pair| pair.pair).collect())
-}
-
-pub(super) fn variable(variable: Variable) -> &'static str {
-    match variable {
-        Variable::NumConn => "num_conn",
-        Variable::SocketBuffer => "socket_buffer",
-        Variable::Mtu => "mtu",
-        Variable::InterfaceMtu => "interface_mtu",
-        Variable::MessageLength => "message_length",
-        Variable::Encryption => "encryption",
-        Variable::Compression => "compression",
-        Variable::Time => "time",
-        Variable::Slots => "slots",
-        Variable::Sessions => "sessions",
-    }
-}
-
-fn point(point: &Point) -> model::Point {
-    model::Point {
-        value: point.value,
-        label: point.label.clone(),
-        measurement: point.measurement.map(|id| id.to_string()),
-        bytes_per_second: point.rate.map(rate),
-        half_width_bytes_per_second: point.half_width.map(rate),
-        remark: point.remark.clone(),
     }
 }
 

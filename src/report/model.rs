@@ -84,6 +84,8 @@ pub struct Pair {
     pub name: String,
     pub primary: String,
     pub standby: String,
+    /// Only measured by `nodes: all_to_one`; no need is judged by it.
+    pub crossed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +96,8 @@ pub struct Need {
     pub headroom_share: f64,
     pub transport: Transport,
     pub write_size_bytes: Option<u64>,
+    /// Average write to the primary's own redo log (`log file parallel write`).
+    pub local_write_us: Option<f64>,
     pub database_size_bytes: Option<u64>,
     pub instantiate_within_seconds: Option<f64>,
 }
@@ -268,6 +272,8 @@ pub struct Throughput {
     pub both_directions: bool,
     /// `async`, `sync` (AFFIRM) or `fastsync` (NOAFFIRM).
     pub mode: String,
+    /// Of `sync`: where the receiver writes each message before it answers.
+    pub write: Option<ScratchWrite>,
     pub num_conn: u32,
     pub message_bytes: u64,
     pub requested: SocketParameters,
@@ -295,8 +301,12 @@ pub struct Throughput {
     pub acked_bytes: Option<u64>,
     pub received_bytes: Option<u64>,
     pub retransmitted_bytes: Option<u64>,
+    /// Of the segments that the senders' kernels sent and the receivers' got.
+    pub segments: Segments,
     pub rtt_us: Rtt,
     pub limited: Limited,
+    /// The largest window that a receiver offered to a stream.
+    pub offered_window_bytes: Option<u64>,
     pub congestion_control: BothEnds<Option<String>>,
     pub mss_bytes: Option<u64>,
     pub path_mtu_bytes: Option<u64>,
@@ -304,23 +314,103 @@ pub struct Throughput {
     pub cpu_cores: BothEnds<Option<f64>>,
     /// Of the whole host.
     pub host_cpu_cores: BothEnds<Option<f64>>,
+    /// What each end of each pair did meanwhile; null ends were lost before they could tell.
+    pub hosts: Vec<HostUse>,
     /// Of SYNC modes: messages of all streams over the time of the test.
     pub messages_per_second: Option<f64>,
-    /// Of SYNC modes: from `send` to the acknowledgement.
+    /// Of SYNC modes: from `send` to the acknowledgement. Percentiles of several pairs cannot be
+    /// merged: then they are null here, and each pair has its own.
     pub latency_us: Option<Latency>,
     /// Of that, the receiver's write; null when nothing was written.
     pub write_latency_us: Option<Latency>,
-    /// Mean of `latency_us` − mean of `write_latency_us`.
+    /// Mean of `latency_us` − mean of `write_latency_us`: network and both ends' processors.
     pub network_latency_mean_us: Option<f64>,
-    /// What SYNC adds to a commit, as bounds.
+    /// Of the mean of `latency_us`, what is not the write, 0 to 1; null when nothing was written.
+    pub network_share: Option<f64>,
+    /// Of the mean of `latency_us`, the write, 0 to 1; null when nothing was written.
+    pub disk_share: Option<f64>,
+    /// What SYNC adds to a commit, as bounds; of several pairs, with the slowest.
     pub commit_overhead_us: Option<CommitOverhead>,
-    /// How evenly streams share the rate (Jain's index): 1 is even, 1/n is all for one.
+    /// How evenly streams share the rate (Jain's index): 1 is even, 1/n is all for one. Of several
+    /// pairs that of the least even; null with one stream each.
     pub stream_fairness: Option<f64>,
-    /// The same of pairs.
+    /// The same of pairs; null with one.
     pub pair_fairness: Option<f64>,
     pub streams: Vec<Stream>,
     pub samples: Vec<Sample>,
     pub failures: Vec<String>,
+}
+
+/// A file that the receiver of a SYNC test writes round and round (O_DIRECT, O_DSYNC).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScratchWrite {
+    pub directory: String,
+    pub file_bytes: u64,
+}
+
+/// Sums over streams; null where a kernel does not count them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segments {
+    /// Bytes sent again of all sent after the ramp, 0 to 1; of several pairs the highest.
+    pub lost_share: Option<f64>,
+    pub delivered: Option<u64>,
+    /// Times that a sender saw segments overtake others.
+    pub reordered: Option<u64>,
+    /// Got too early, behind a gap.
+    pub out_of_order: Option<u64>,
+    /// Arrived twice: sent again for nothing.
+    pub duplicates: Option<u64>,
+}
+
+/// One end of a pair during a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostUse {
+    pub pair: String,
+    pub node: String,
+    /// `sender` or `receiver`.
+    pub end: String,
+    /// Null when the agent could not tell, or what it told is impossible.
+    pub cpu: Option<CpuUse>,
+    /// Those that carried or dropped anything, ours and everybody else's; null when unknown.
+    pub interfaces: Option<Vec<InterfaceUse>>,
+    /// Packets that the kernel dropped because its queue for a processor was full
+    /// (`/proc/net/softnet_stat`).
+    pub softnet_dropped: Option<u64>,
+    /// Times that it had more packets to take than its budget allowed.
+    pub softnet_squeezed: Option<u64>,
+}
+
+/// As numbers of cores over the time of the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuUse {
+    /// Of the test's threads.
+    pub test_cores: f64,
+    /// At 1 the thread cannot do more.
+    pub busiest_thread_cores: f64,
+    /// What that thread waited for a processor although it could have run.
+    pub busiest_thread_waited_cores: Option<f64>,
+    /// What a control group's quota kept the test from running.
+    pub throttled_cores: Option<f64>,
+    pub host_cores: Option<f64>,
+    pub host_softirq_cores: Option<f64>,
+    pub host_steal_cores: Option<f64>,
+    /// 0 to 1.
+    pub busiest_core_share: Option<f64>,
+    /// That core's time in soft interrupts, 0 to 1.
+    pub busiest_core_softirq_share: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InterfaceUse {
+    pub name: String,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub sent_packets: u64,
+    pub receive_drops: u64,
+    pub send_drops: u64,
+    pub receive_errors: u64,
+    pub send_errors: u64,
 }
 
 /// LGWR writes locally and sends at the same time: max(0, remote − local) … remote. Means.
@@ -347,8 +437,9 @@ pub struct Path {
     pub rtt_us: PathRtt,
     /// Of small probes, 0 to 1; null when none came back.
     pub loss_ratio: Option<f64>,
-    pub reordered_probes: Option<u32>,
     pub probes: Option<u32>,
+    pub answered_probes: Option<u32>,
+    pub reordered_probes: Option<u32>,
     /// The largest packet that came back; null when unknown.
     pub path_mtu_bytes: Option<u32>,
     pub return_path_mtu_bytes: Option<u32>,
@@ -357,10 +448,20 @@ pub struct Path {
     /// Of the stream of large messages.
     pub mss_bytes: Option<u64>,
     pub sizes: Vec<SizeProbe>,
+    /// By the route to the other end.
     pub interface: BothEnds<Option<String>>,
+    /// That carried the stream, by the bytes that its counters grew by; null when the stream
+    /// carried too little to tell.
+    pub used_interface: BothEnds<Option<String>>,
     pub interface_mtu_bytes: BothEnds<Option<u32>>,
+    /// The sender's, of its route to the receiver.
+    pub source_address: Option<String>,
+    pub gateway: Option<String>,
     /// What the stream carried while it loaded the path; null when it carried nothing.
     pub load_bytes_per_second: Option<f64>,
+    /// Of the stream.
+    pub retransmitted_bytes: Option<u64>,
+    pub segments: Segments,
     pub remarks: Vec<String>,
     pub failures: Vec<String>,
 }
@@ -371,7 +472,11 @@ pub struct PathRtt {
     pub idle: Option<Latency>,
     /// Median of the kernel's smoothed round trip under load.
     pub loaded_p50: Option<u64>,
+    /// Nearest rank; of fewer than 100 readings it is the largest of them.
+    pub loaded_p99: Option<u64>,
     pub loaded_max: Option<u64>,
+    /// That these rest on.
+    pub loaded_readings: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -390,6 +495,12 @@ pub struct PairEnds {
     /// This pair's part of the common window.
     pub bytes_per_second: Option<f64>,
     pub half_width_bytes_per_second: Option<f64>,
+    /// Of the sum of all pairs of the test, 0 to 1; null unless each of them has a rate.
+    pub share: Option<f64>,
+    /// Of SYNC modes.
+    pub messages_per_second: Option<f64>,
+    pub latency_us: Option<Latency>,
+    pub write_latency_us: Option<Latency>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -397,16 +508,55 @@ pub struct SocketParameters {
     /// As the runbook has it: `auto`, `4 MiB`, `3xBDP`.
     pub socket_buffer: String,
     pub socket_buffer_bytes: Option<u64>,
+    /// Of the sender alone; wins over `socket_buffer_bytes`.
+    pub send_buffer_bytes: Option<u64>,
+    /// Of the receiver alone; wins over `socket_buffer_bytes`.
+    pub receive_buffer_bytes: Option<u64>,
     pub congestion_control: Option<String>,
     pub mtu_bytes: Option<u32>,
     pub mss_bytes: Option<u32>,
+    /// The 6 bits of DiffServ, 0 to 63.
+    pub dscp: Option<u32>,
+    /// The sender's interface.
+    pub device: Option<String>,
+    /// Stream i leaves from this port + i.
+    pub source_port: Option<u32>,
+    /// Of each stream.
+    pub pacing_bytes_per_second: Option<f64>,
 }
 
-/// As getsockopt reports them: on Linux twice what may carry data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// As getsockopt reports them: on Linux twice what surely carries data. Of several streams the
+/// smallest; the sender's send buffer and the receiver's receive buffer carry the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Granted {
     pub send_buffer_bytes: Option<u64>,
     pub receive_buffer_bytes: Option<u64>,
+    /// What of `send_buffer_bytes` surely carries data.
+    pub usable_send_buffer_bytes: Option<u64>,
+    /// What of `receive_buffer_bytes` surely carries data.
+    pub usable_receive_buffer_bytes: Option<u64>,
+    /// By pair, sender and receiver.
+    pub ends: Vec<GrantedEnd>,
+}
+
+/// The buffer that carries the data at one end of a pair, the smallest of its streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GrantedEnd {
+    pub pair: String,
+    pub node: String,
+    /// `sender` (its send buffer) or `receiver` (its receive buffer).
+    pub end: String,
+    /// After connect, as getsockopt reports it.
+    pub begin_bytes: Option<u64>,
+    /// At the end of the test; auto-tuning moves it.
+    pub end_bytes: Option<u64>,
+    /// Set past the system's maximum, with privilege; null when no connection stood.
+    pub forced: Option<bool>,
+    /// The setting that the buffer stands at: `net.core.wmem_max`, `net.core.rmem_max` (a request was
+    /// cut down), `net.ipv4.tcp_wmem[2]`, `net.ipv4.tcp_rmem[2]` (auto-tuning came to its maximum).
+    /// Null when none bound it, or when it is not known.
+    pub bound_by: Option<String>,
+    pub congestion_control: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -415,6 +565,8 @@ pub struct Steady {
     /// The mean is within this of the true one, with `confidence`; null when it cannot be told.
     pub half_width_bytes_per_second: Option<f64>,
     pub confidence: f64,
+    /// The share of the rate that the half-width was to reach.
+    pub target_share: f64,
     /// The half-width is within the target.
     pub converged: bool,
     /// Ramp that was cut off.
@@ -422,6 +574,15 @@ pub struct Steady {
     pub batches: u32,
     /// Of the window that the mean rests on.
     pub window_ms: u64,
+    /// The rate moved from one level to another within the window; null when it did not.
+    pub level_shift: Option<LevelShift>,
+}
+
+/// Mean rates of the first and the last third of the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LevelShift {
+    pub first_bytes_per_second: f64,
+    pub last_bytes_per_second: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -440,7 +601,7 @@ pub struct Limited {
     pub send_buffer_ms: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BothEnds<T> {
     pub sender: T,
     pub receiver: T,
@@ -513,7 +674,7 @@ pub struct Engine {
     pub why: String,
 }
 
-/// Null when no read was completed.
+/// Null when no read, or no message, was completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     pub mean: Option<f64>,
@@ -561,6 +722,8 @@ pub struct Series {
     pub stopped_because: String,
 }
 
+/// A value may have several points: a knee measures its contenders again. `best` and `recommended`
+/// have the mean over all of a value's points, with the measurement of the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Null for `auto`.

@@ -138,10 +138,9 @@ pub fn missing(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
 fn unmeasured(record: &RunRecord, number: usize, step: &StepSetup) -> Vec<String> {
     let name = format!("Step {} \"{}\"", number + 1, step.name);
     let has_pair = |pair: PairId| {
-        record
-            .throughputs()
-            .filter(|throughput| throughput.step == number)
-            .any(|throughput| throughput.pairs.iter().any(|one| one.pair == pair))
+        let mut tests = record.throughputs().filter(|throughput| throughput.step == number);
+        tests.any(|throughput| throughput.pairs.iter().any(|one| one.pair == pair))
+            || record.paths().any(|path| path.step == number && path.pair == pair)
     };
     let has_node =
         |node: NodeId| record.storage_reads().any(|read| read.step == number && read.node == node);
@@ -182,7 +181,7 @@ fn not_testable(record: &RunRecord, test: &Summary) -> Option<String> {
 }
 
 fn variable(series: &Series) -> &'static str {
-    super::build::variable(series.variable)
+    super::series::variable(series.variable)
 }
 
 /// How it was measured, where a reader might think otherwise.
@@ -240,7 +239,10 @@ pub fn scope(record: &RunRecord, number: usize) -> Option<String> {
     let setup = &record.setup;
     let step = setup.steps.get(number)?;
     let some = |covered: usize, all: usize| covered > 0 && covered < all;
-    let (noun, names): (&str, Vec<String>) = if some(step.pairs.len(), setup.pairs.len()) {
+    // Crossed pairs belong to steps that are about all nodes.
+    let own = setup.crossed_from.unwrap_or(setup.pairs.len());
+    let crossed = step.pairs.iter().any(|pair| pair.0 >= own);
+    let (noun, names): (&str, Vec<String>) = if !crossed && some(step.pairs.len(), own) {
         ("pair", step.pairs.iter().map(|pair| setup.pair_name(*pair)).collect())
     } else if some(step.nodes.len(), setup.nodes.len()) {
         ("node", step.nodes.iter().map(|node| setup.node_name(*node).to_owned()).collect())
@@ -251,17 +253,24 @@ pub fn scope(record: &RunRecord, number: usize) -> Option<String> {
     Some(format!("on {noun}{plural} {} only", list(&names)))
 }
 
-/// Failures of a throughput measurement's pairs.
+/// Failures of a measurement's pairs.
 pub fn of_measurement(record: &RunRecord, measurement: &Measurement) -> Vec<String> {
-    let Measurement::Throughput(throughput) = measurement else {
-        return Vec::new();
+    let named = |(pair, failure): (PairId, &Failure)| {
+        format!("{}: {}", record.setup.pair_name(pair), text(record, failure))
     };
-    throughput
-        .pairs
-        .iter()
-        .filter_map(|pair| {
-            let failure = pair.failure.as_ref()?;
-            Some(format!("{}: {}", record.setup.pair_name(pair.pair), text(record, failure)))
-        })
-        .collect()
+    match measurement {
+        Measurement::Throughput(throughput) => {
+            let pairs = throughput.pairs.iter();
+            pairs.filter_map(|pair| Some(named((pair.pair, pair.failure.as_ref()?)))).collect()
+        }
+        Measurement::Path(path) => {
+            let stream = path.stream.as_ref().and_then(|stream| stream.failure.as_ref());
+            [path.failure.as_ref(), stream]
+                .into_iter()
+                .flatten()
+                .map(|failure| named((path.pair, failure)))
+                .collect()
+        }
+        Measurement::StorageRead(_) => Vec::new(),
+    }
 }

@@ -4,10 +4,13 @@
 
 use serde::Serialize;
 
+use redoline_proto::units::BytesPerSecond;
+
 use super::model::{
-    Finding, JudgedNeed, Measurement, Need, Node, Pair, PairEnds, Report, Series, StorageRead,
-    Throughput,
+    Finding, JudgedNeed, Measurement, Need, Node, Pair, PairEnds, Point, Report, Series,
+    StorageRead, Throughput,
 };
+use crate::analysis::level::mean_of_runs;
 use crate::plan::node::{Direction, Role};
 
 pub const DIRECTIONS: [Direction; 2] = [Direction::PrimaryToStandby, Direction::StandbyToPrimary];
@@ -61,6 +64,8 @@ pub struct SingleStream {
     pub bytes_per_second: Option<f64>,
     pub half_width_bytes_per_second: Option<f64>,
     pub rtt_us: Option<u64>,
+    /// What keeps the rate from being final.
+    pub not_converged: Option<String>,
 }
 
 /// The rows of the need: each thread on each pair of its node and all together, in each direction
@@ -82,10 +87,7 @@ pub fn need_rows(report: &Report) -> Vec<NeedRow> {
 fn thread_rows(report: &Report, thread: u32, need: f64, direction: Direction) -> Vec<NeedRow> {
     let carries = |node: &Node| node.role == Role::Primary && node.thread == Some(thread);
     let node = report.topology.nodes.iter().find(|node| carries(node));
-    let rows: Vec<NeedRow> = report
-        .configuration
-        .pairs
-        .iter()
+    let rows: Vec<NeedRow> = pairs(report)
         .filter(|pair| node.is_some_and(|node| node.name == pair.primary))
         .map(|pair| pair_row(report, thread, pair, need, direction))
         .collect();
@@ -116,9 +118,9 @@ fn total_row(report: &Report, need: &Need, direction: Direction) -> Option<NeedR
     }
     let total = need.total_bytes_per_second?;
     let row = unmeasured(subject, total * (1.0 + need.headroom_share), direction);
-    let all = report.configuration.pairs.len();
+    let all = pairs(report).count();
     let together = throughputs(report)
-        .filter(|test| test.direction == direction && test.pairs.len() == all)
+        .filter(|test| test.direction == direction && test.pairs.len() == all && is_plain(test))
         .filter(|test| all == 1 || test.nodes == "together")
         .max_by(|a, b| rate_of(a).total_cmp(&rate_of(b)));
     let Some(test) = together else { return Some(row) };
@@ -198,7 +200,7 @@ fn unmeasured(subject: String, need: f64, direction: Direction) -> NeedRow {
 pub fn single_streams(report: &Report) -> Vec<SingleStream> {
     let mut rows = Vec::new();
     for direction in tested_directions(report) {
-        for pair in &report.configuration.pairs {
+        for pair in pairs(report) {
             let found = single_stream(report, &pair.name, direction);
             let (test, ends) = (found.map(|(test, _)| test), found.map(|(_, ends)| ends));
             let (sender, receiver) = sides(&pair.primary, &pair.standby, direction);
@@ -211,6 +213,9 @@ pub fn single_streams(report: &Report) -> Vec<SingleStream> {
                 bytes_per_second: ends.and_then(|ends| ends.bytes_per_second),
                 half_width_bytes_per_second: ends.and_then(|ends| ends.half_width_bytes_per_second),
                 rtt_us: test.and_then(|test| test.rtt_us.min),
+                not_converged: test
+                    .and_then(|test| test.steady.as_ref())
+                    .and_then(super::wording::not_converged),
             });
         }
     }
@@ -233,8 +238,9 @@ pub fn single_stream<'a>(
         })
     };
     throughputs(report)
-        .filter(|test| test.num_conn == 1 && test.direction == direction)
+        .filter(|test| test.num_conn == 1 && test.direction == direction && is_plain(test))
         .filter(|test| test.pairs.len() == 1 || test.nodes == "each")
+        .filter(|test| !varies_messages(report, &test.id))
         .filter_map(|test| test.pairs.iter().find(|ends| ends.pair == pair).map(|e| (test, e)))
         .max_by_key(|(test, ends)| {
             let in_sweep = action_of(report, test.step) == Some("sweep");
@@ -253,9 +259,72 @@ fn is_default(test: &Throughput) -> bool {
     let asked = &test.requested;
     asked.socket_buffer == "auto"
         && asked.socket_buffer_bytes.is_none()
+        && asked.send_buffer_bytes.is_none()
+        && asked.receive_buffer_bytes.is_none()
         && asked.congestion_control.is_none()
         && asked.mtu_bytes.is_none()
         && asked.mss_bytes.is_none()
+}
+
+/// As the analysis counts it: an ASYNC stream in one direction that nothing slows down or codes.
+fn is_plain(test: &Throughput) -> bool {
+    test.mode == "async"
+        && test.encoding.is_none()
+        && test.delay_us.is_none()
+        && test.requested.pacing_bytes_per_second.is_none()
+        && test.interface_mtu_bytes.is_none()
+        && !test.both_directions
+        && test.nodes != "all_to_one"
+}
+
+fn varies_messages(report: &Report, id: &str) -> bool {
+    let mut sweeps = report.series.iter().filter(|series| series.variable == "message_length");
+    sweeps.any(|series| series.points.iter().any(|point| point.measurement.as_deref() == Some(id)))
+}
+
+/// Those of the configuration that are not crossed.
+pub fn pairs(report: &Report) -> impl Iterator<Item = &Pair> {
+    report.configuration.pairs.iter().filter(|pair| !pair.crossed)
+}
+
+/// A value of a series with all its runs, and their mean: a knee measures contenders again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level<'a> {
+    pub label: &'a str,
+    pub value: Option<f64>,
+    pub bytes_per_second: Option<f64>,
+    pub half_width_bytes_per_second: Option<f64>,
+    pub runs: Vec<&'a Point>,
+}
+
+/// In the order in which the values first appear.
+pub fn levels(series: &Series) -> Vec<Level<'_>> {
+    let mut levels: Vec<Level<'_>> = Vec::new();
+    for point in &series.points {
+        match levels.iter_mut().find(|level| level.label == point.label) {
+            Some(level) => level.runs.push(point),
+            None => levels.push(Level {
+                label: &point.label,
+                value: point.value,
+                bytes_per_second: None,
+                half_width_bytes_per_second: None,
+                runs: vec![point],
+            }),
+        }
+    }
+    for level in &mut levels {
+        let rate = |run: &&Point| {
+            let half_width = run.half_width_bytes_per_second.map(BytesPerSecond);
+            run.bytes_per_second.map(|rate| (BytesPerSecond(rate), half_width))
+        };
+        let runs: Vec<_> = level.runs.iter().filter_map(rate).collect();
+        if !runs.is_empty() {
+            let (rate, half_width) = mean_of_runs(&runs);
+            level.bytes_per_second = Some(rate.0);
+            level.half_width_bytes_per_second = half_width.map(|half_width| half_width.0);
+        }
+    }
+    levels
 }
 
 pub fn throughputs(report: &Report) -> impl Iterator<Item = &Throughput> {

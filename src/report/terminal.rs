@@ -1,10 +1,10 @@
 //! The summary printed after a run: verdict, needs, rates, findings and first recommendations.
 
 use super::format;
-use super::model::{Answer, Report, Severity};
+use super::model::{Answer, Latency, Measurement, Report, Series, Severity};
 use super::summary::{self, Judged, NeedRow};
 use super::text::clean;
-use super::wording;
+use super::{parameters, tables, wording};
 
 /// How many of the less severe findings and of the recommendations a summary shows.
 const SHOWN: usize = 5;
@@ -21,8 +21,12 @@ pub fn render(report: &Report, style: Style, width: usize) -> String {
     let mut page = Page { style, width: width.max(40), text: String::new() };
     verdict(&mut page, report);
     needs(&mut page, report);
+    paths(&mut page, report);
     single_streams(&mut page, report);
     aggregates(&mut page, report);
+    shares(&mut page, report);
+    acknowledgements(&mut page, report);
+    codings(&mut page, report);
     storage(&mut page, report);
     failed_steps(&mut page, report);
     findings(&mut page, report);
@@ -82,6 +86,102 @@ fn need_row(row: &NeedRow) -> Vec<Cell> {
     ]
 }
 
+fn paths(page: &mut Page, report: &Report) {
+    let rows: Vec<Vec<Cell>> = report
+        .measurements
+        .iter()
+        .filter_map(|measurement| match measurement {
+            Measurement::Path(path) => Some(path),
+            _ => None,
+        })
+        .map(|path| {
+            vec![
+                plain(clean(&tables::way(path))),
+                plain(format!("RTT {}", tables::idle(path))),
+                plain(format!("loaded {}", tables::loaded(path))),
+                plain(format!("loss {}", format::percent(path.loss_ratio))),
+                plain(format!("path MTU {}", tables::mtus(path))),
+            ]
+        })
+        .collect();
+    page.table("Path: RTT p50 / p99 / max idle and loaded, loss, path MTU there / back", &rows);
+}
+
+/// Tests of several pairs or directions at a time.
+fn shares(page: &mut Page, report: &Report) {
+    let rows: Vec<Vec<Cell>> = summary::throughputs(report)
+        .filter_map(|test| Some((test, wording::manner(test)?)))
+        .map(|(test, manner)| {
+            let shares: Vec<String> = test
+                .pairs
+                .iter()
+                .filter(|_| test.pairs.len() > 1)
+                .map(|ends| format!("{} {}", ends.pair, format::percent(ends.share)))
+                .collect();
+            let jain =
+                test.pair_fairness.map(|index| format!(" (Jain {})", tables::index(Some(index))));
+            vec![
+                plain(clean(&manner)),
+                plain(test.direction.to_string()),
+                plain(format!("num_conn {}", test.num_conn)),
+                plain(wording::steady_rate(test)),
+                plain(clean(&shares.join(", ")) + &jain.unwrap_or_default()),
+            ]
+        })
+        .collect();
+    page.table("At the same time", &rows);
+}
+
+fn acknowledgements(page: &mut Page, report: &Report) {
+    let rows: Vec<Vec<Cell>> = summary::throughputs(report)
+        .filter(|test| test.mode != "async")
+        .flat_map(|test| test.pairs.iter().map(move |ends| (test, ends)))
+        .map(|(test, ends)| {
+            let of = |value: fn(&Latency) -> Option<f64>| {
+                format::microseconds(ends.latency_us.as_ref().and_then(value))
+            };
+            let shares =
+                test.disk_share.map(|disk| format!("disk {}", format::percent(Some(disk))));
+            vec![
+                plain(format!("{} to {}", clean(&ends.sender), clean(&ends.receiver))),
+                plain(clean(&parameters::mode(&test.mode))),
+                plain(format::bytes(Some(test.message_bytes))),
+                plain(format!("mean {}", of(|latency| latency.mean))),
+                plain(format!("p99 {}", of(|latency| latency.p99))),
+                plain(format!("{} messages/s", format::number(ends.messages_per_second))),
+                plain(shares.unwrap_or_default()),
+                plain(format!("commit longer by {}", tables::commit(test))),
+            ]
+        })
+        .collect();
+    page.table("SYNC acknowledgements", &rows);
+}
+
+fn codings(page: &mut Page, report: &Report) {
+    for series in &report.series {
+        let Some(sentence) = tables::model_of(&series.variable) else { continue };
+        let rows: Vec<Vec<Cell>> = series
+            .points
+            .iter()
+            .map(|point| {
+                let cores = point.measurement.as_ref().and_then(|id| {
+                    let test = summary::throughputs(report).find(|test| test.id == *id)?;
+                    let ends = [test.cpu_cores.sender, test.cpu_cores.receiver];
+                    Some(format!("{} CPU cores", ends.map(format::number).join(" / ")))
+                });
+                vec![
+                    plain(clean(&point.label)),
+                    plain(wording::point_rate(series, point)),
+                    plain(cores.unwrap_or_default()),
+                ]
+            })
+            .collect();
+        let subject = clean(&wording::series_subject(report, series));
+        page.table(&subject, &rows);
+        page.prose("  ", sentence);
+    }
+}
+
 fn single_streams(page: &mut Page, report: &Report) {
     let rows: Vec<Vec<Cell>> = summary::single_streams(report)
         .iter()
@@ -94,6 +194,7 @@ fn single_streams(page: &mut Page, report: &Report) {
                     row.half_width_bytes_per_second,
                 )),
                 plain(format!("RTT {}", format::microseconds(row.rtt_us.map(|us| us as f64)))),
+                plain(row.not_converged.clone().unwrap_or_default()),
             ]
         })
         .collect();
@@ -107,16 +208,27 @@ fn aggregates(page: &mut Page, report: &Report) {
             let recommended = series.recommended.as_ref();
             Some(vec![
                 plain(clean(&series.pairs.join(", "))),
-                plain(series.direction.map(|direction| direction.to_string()).unwrap_or_default()),
+                plain(ladder_direction(report, series)),
                 plain(format!("best {}", format::rate(best.bytes_per_second))),
                 plain(format!("at num_conn {}", clean(&best.label))),
                 plain(recommended.map_or_else(String::new, |point| {
                     format!("recommended num_conn {}", clean(&point.label))
                 })),
+                plain(series.plateau_recommended.map_or_else(String::new, |num_conn| {
+                    format!("by plateau {}", format::number(Some(num_conn)))
+                })),
             ])
         })
         .collect();
     page.table("More streams", &rows);
+}
+
+fn ladder_direction(report: &Report, series: &Series) -> String {
+    let direction = series.direction.map(|direction| direction.to_string()).unwrap_or_default();
+    match wording::series_manner(report, series) {
+        Some(manner) => format!("{direction}, {}", clean(&manner)),
+        None => direction,
+    }
 }
 
 fn storage(page: &mut Page, report: &Report) {
@@ -335,6 +447,11 @@ mod tests {
     #[test]
     fn a_demo_is_summed_up() {
         insta::assert_snapshot!(render(&samples::demo(), Style::Plain, 100));
+    }
+
+    #[test]
+    fn every_kind_of_test_is_summed_up() {
+        insta::assert_snapshot!(render(&samples::wide(), Style::Plain, 100));
     }
 
     #[test]

@@ -59,7 +59,16 @@ fn without_series_of_points(report: &Report) -> Report {
     let mut report = report.clone();
     for measurement in &mut report.measurements {
         match measurement {
-            Measurement::Throughput(test) => test.samples = Vec::new(),
+            Measurement::Throughput(test) => {
+                test.samples = Vec::new();
+                let of_pairs = test.pairs.iter_mut();
+                let of_pairs =
+                    of_pairs.flat_map(|ends| [&mut ends.latency_us, &mut ends.write_latency_us]);
+                let of_test = [&mut test.latency_us, &mut test.write_latency_us];
+                for latency in of_pairs.chain(of_test).flatten() {
+                    latency.histogram = Vec::new();
+                }
+            }
             Measurement::Path(path) => {
                 if let Some(idle) = &mut path.rtt_us.idle {
                     idle.histogram = Vec::new();

@@ -8,7 +8,7 @@ use crate::report::model::Report;
 use crate::report::samples;
 
 fn pages() -> Vec<String> {
-    [samples::whole(), samples::broken(), samples::demo()]
+    [samples::whole(), samples::broken(), samples::demo(), samples::wide()]
         .iter()
         .map(|report| render(report).unwrap())
         .collect()
@@ -78,7 +78,7 @@ fn every_link_has_its_anchor_and_every_id_is_unique() {
 
 #[test]
 fn every_measurement_has_an_anchor() {
-    for report in [samples::whole(), samples::broken(), samples::demo()] {
+    for report in [samples::whole(), samples::broken(), samples::demo(), samples::wide()] {
         let page = render(&report).unwrap();
         let ids = values(&page, "id");
         for number in 1..=report.measurements.len() {
@@ -135,7 +135,7 @@ fn what_is_unknown_is_said_so() {
 }
 
 fn chart(dots: Vec<Dot>) -> Option<String> {
-    let line = Line { name: "a".to_owned(), dots };
+    let line = Line { name: "a".to_owned(), dots, runs: vec![] };
     LineChart {
         x_label: "num_conn".to_owned(),
         y_label: "Mbit/s".to_owned(),
@@ -148,7 +148,7 @@ fn chart(dots: Vec<Dot>) -> Option<String> {
 }
 
 fn dot(x: f64, y: f64) -> Dot {
-    Dot { x, y, half_width: Some(f64::INFINITY), recommended: false }
+    Dot { half_width: Some(f64::INFINITY), ..Dot::plain(x, y) }
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_chart_is_named_for_those_who_do_not_see_it() {
 #[test]
 #[ignore = "writes files for people to look at"]
 fn pages_to_look_at() {
-    for (name, page) in ["whole", "broken", "demo"].iter().zip(pages()) {
+    for (name, page) in ["whole", "broken", "demo", "wide"].iter().zip(pages()) {
         let path = std::env::temp_dir().join(format!("redoline-report-{name}.html"));
         std::fs::write(&path, page).unwrap();
         println!("{}", path.display());

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::super::model::{Facts, Finding, Measurement, Node, Report, Throughput};
+use super::super::parameters;
 use super::super::summary::{self, Judged, NeedRow};
+use super::super::tables::{self, Table};
 use super::super::wording::{self, Fact};
 use super::figures::Figure;
 
@@ -76,6 +78,7 @@ struct DeviceView {
 struct StepView<'a> {
     place: String,
     throughputs: Vec<ThroughputView<'a>>,
+    tables: Vec<Table>,
     storage: Vec<&'a Measurement>,
 }
 
@@ -83,6 +86,13 @@ struct StepView<'a> {
 struct ThroughputView<'a> {
     test: &'a Throughput,
     rate: String,
+    /// What sent at the same time.
+    manner: Option<String>,
+    steady: Option<String>,
+    requested: String,
+    granted: String,
+    hosts: Vec<String>,
+    stream_fairness: Option<String>,
 }
 
 impl<'a> View<'a> {
@@ -242,8 +252,9 @@ fn steps(report: &Report) -> Vec<StepView<'_>> {
             place: wording::step_place(step),
             throughputs: summary::throughputs(report)
                 .filter(|test| test.step == step.number)
-                .map(|test| ThroughputView { test, rate: wording::steady_rate(test) })
+                .map(throughput)
                 .collect(),
+            tables: tables::of_step(report, step.number),
             storage: report
                 .measurements
                 .iter()
@@ -253,4 +264,17 @@ fn steps(report: &Report) -> Vec<StepView<'_>> {
                 .collect(),
         })
         .collect()
+}
+
+fn throughput(test: &Throughput) -> ThroughputView<'_> {
+    ThroughputView {
+        rate: wording::steady_rate(test),
+        manner: wording::manner(test),
+        steady: test.steady.as_ref().map(wording::convergence),
+        requested: parameters::requested(test),
+        granted: parameters::granted(test),
+        hosts: test.hosts.iter().filter_map(parameters::host).collect(),
+        stream_fairness: test.stream_fairness.map(|index| tables::index(Some(index))),
+        test,
+    }
 }

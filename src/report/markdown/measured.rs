@@ -3,7 +3,7 @@
 use super::super::format::{self, NONE};
 use super::super::model::{Measurement, Report, Step, StorageRead, Throughput};
 use super::super::text::markdown as plain;
-use super::super::wording;
+use super::super::{parameters, summary, tables, wording};
 use super::table;
 
 pub(super) fn section(report: &Report) -> String {
@@ -47,6 +47,10 @@ fn one_step(report: &Report, step: &Step) -> String {
             "Path MTU",
         ];
         text.push_str(&format!("\n{}", table(&head, &throughput)));
+        text.push_str(&conditions(report, step.number));
+    }
+    for shown in tables::of_step(report, step.number) {
+        text.push_str(&of_all_formats(&shown));
     }
     let storage: Vec<_> = of_step().filter_map(|m| storage_row(m, step.number)).collect();
     if !storage.is_empty() {
@@ -65,7 +69,7 @@ fn one_step(report: &Report, step: &Step) -> String {
         text.push_str(&format!("\n{}", table(&head, &storage)));
     }
     for series in report.series.iter().filter(|series| series.step == step.number) {
-        text.push_str(&format!("\n{}\n", plain(&wording::series_sentence(series))));
+        text.push_str(&format!("\n{}\n", plain(&wording::series_sentence(report, series))));
     }
     text
 }
@@ -77,12 +81,70 @@ fn throughput_row(measurement: &Measurement, step: u32) -> Option<Vec<String>> {
     (test.step == step).then(|| throughput_cells(test))
 }
 
+fn of_all_formats(shown: &tables::Table) -> String {
+    let escaped = |row: &tables::Row| row.cells.iter().map(|cell| plain(cell)).collect();
+    let rows: Vec<Vec<String>> = shown.rows.iter().map(escaped).collect();
+    let mut text = format!("\n{}:\n\n{}", plain(&shown.caption), table(&shown.head, &rows));
+    let notes: Vec<String> =
+        shown.notes.iter().map(|note| format!("- {}\n", plain(note))).collect();
+    if !notes.is_empty() {
+        text.push_str(&format!("\n{}", notes.concat()));
+    }
+    text
+}
+
+/// What was asked for and granted, how well it is known, and what the hosts dropped; what several
+/// tests of the step have in common is said once.
+fn conditions(report: &Report, step: u32) -> String {
+    let tests = || summary::throughputs(report).filter(|test| test.step == step);
+    let mut said = Said::default();
+    for test in tests() {
+        said.add("requested", parameters::requested(test), &test.id);
+    }
+    for test in tests() {
+        said.add("granted", parameters::granted(test), &test.id);
+    }
+    for (test, steady) in tests().filter_map(|test| Some((test, test.steady.as_ref()?))) {
+        said.add("steady part", wording::convergence(steady), &test.id);
+    }
+    for test in tests() {
+        for losses in test.hosts.iter().filter_map(parameters::host_losses) {
+            said.add("hosts", losses, &test.id);
+        }
+    }
+    said.text()
+}
+
+/// Sentences, each with the measurements that it holds for.
+#[derive(Default)]
+struct Said {
+    lines: Vec<(&'static str, String, Vec<String>)>,
+}
+
+impl Said {
+    fn add(&mut self, what: &'static str, sentence: String, id: &str) {
+        match self.lines.iter_mut().find(|line| line.0 == what && line.1 == sentence) {
+            Some(line) => line.2.push(id.to_owned()),
+            None => self.lines.push((what, sentence, vec![id.to_owned()])),
+        }
+    }
+
+    fn text(&self) -> String {
+        let line = |(what, sentence, ids): &(&str, String, Vec<String>)| {
+            format!("- {}, {what}: {}\n", plain(&ids.join(", ")), plain(sentence))
+        };
+        let lines: Vec<String> = self.lines.iter().map(line).collect();
+        if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+    }
+}
+
 fn throughput_cells(test: &Throughput) -> Vec<String> {
-    let pairs: Vec<String> =
+    let mut pairs: Vec<String> =
         test.pairs.iter().map(|ends| format!("{} to {}", ends.sender, ends.receiver)).collect();
+    pairs.extend(wording::manner(test).map(|manner| format!("({manner})")));
     vec![
         plain(&test.id),
-        plain(&pairs.join(", ")),
+        plain(&pairs.join(", ").replace(", (", " (")),
         test.num_conn.to_string(),
         plain(&test.requested.socket_buffer),
         test.requested.mtu_bytes.map_or(NONE.to_owned(), |mtu| mtu.to_string()),

@@ -228,6 +228,11 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_test_has_its_tables() {
+        insta::assert_snapshot!(render(&samples::wide()));
+    }
+
+    #[test]
     fn hostile_names_break_neither_tables_nor_terminals() {
         let text = render(&samples::broken());
         assert!(!text.contains("<script"), "{text}");

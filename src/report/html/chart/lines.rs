@@ -5,8 +5,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::scale::{Axis, thinned};
 use super::{
-    Area, Drawn, Entry, FONT_SIZE, GREY, MESH, XScale, colour, draw_marker, draw_ring, drawn,
-    relative, short, text_style,
+    Area, Drawn, Entry, FONT_SIZE, GREY, MESH, XScale, colour, draw_frame, draw_marker, draw_ring,
+    draw_run, drawn, relative, short, text_style,
 };
 use crate::report::format;
 
@@ -35,6 +35,8 @@ pub enum Markers {
 pub struct Line {
     pub name: String,
     pub dots: Vec<Dot>,
+    /// Single measurements that a dot is the mean of.
+    pub runs: Vec<(f64, f64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,14 @@ pub struct Dot {
     pub y: f64,
     pub half_width: Option<f64>,
     pub recommended: bool,
+    /// What the documented procedure would recommend.
+    pub documented: bool,
+}
+
+impl Dot {
+    pub fn plain(x: f64, y: f64) -> Self {
+        Self { x, y, half_width: None, recommended: false, documented: false }
+    }
 }
 
 impl LineChart {
@@ -77,6 +87,12 @@ impl LineChart {
         dots
     }
 
+    /// Where single measurements are on the scale, without what is not a number.
+    fn runs(&self, line: &Line) -> Vec<(f64, f64)> {
+        let drawable = line.runs.iter().filter(|(_, y)| y.is_finite() && *y >= 0.0);
+        drawable.filter_map(|(x, y)| Some((self.x_scale.place(*x)?, *y))).collect()
+    }
+
     fn legend(&self, lines: &[(usize, &Line, Vec<Dot>)]) -> Vec<Entry> {
         let marked = self.markers == Markers::Each;
         let mut legend: Vec<Entry> = lines
@@ -85,6 +101,12 @@ impl LineChart {
             .collect();
         if lines.iter().any(|(_, _, dots)| dots.iter().any(|dot| dot.recommended)) {
             legend.push(Entry::Recommended);
+        }
+        if lines.iter().any(|(_, _, dots)| dots.iter().any(|dot| dot.documented)) {
+            legend.push(Entry::Documented);
+        }
+        if lines.iter().any(|(_, line, _)| !self.runs(line).is_empty()) {
+            legend.push(Entry::Run);
         }
         legend
     }
@@ -99,6 +121,7 @@ impl LineChart {
         let highest = dots()
             .map(|dot| dot.y + dot.half_width.unwrap_or(0.0))
             .chain(levels.iter().map(|level| level.1))
+            .chain(lines.iter().flat_map(|(_, line, _)| self.runs(line)).map(|run| run.1))
             .fold(0.0, f64::max);
         let x_axis = self.x_axis(dots().map(|dot| dot.x).collect());
         let ends = x_axis.ends();
@@ -135,7 +158,10 @@ impl LineChart {
             chart.draw_series(LineSeries::new(dots.iter().map(|dot| (dot.x, dot.y)), style))?;
             chart.draw_series(dots.iter().filter_map(|dot| error_bar(dot, *index)))?;
         }
-        for (index, _, dots) in lines {
+        for (index, line, dots) in lines {
+            for run in self.runs(line) {
+                draw_run(area, relative(area, chart.backend_coord(&run)))?;
+            }
             for dot in dots {
                 let at = relative(area, chart.backend_coord(&(dot.x, dot.y)));
                 if self.markers == Markers::Each || dots.len() == 1 {
@@ -143,6 +169,9 @@ impl LineChart {
                 }
                 if dot.recommended {
                     draw_ring(area, at)?;
+                }
+                if dot.documented {
+                    draw_frame(area, at)?;
                 }
             }
         }

@@ -75,9 +75,20 @@ fn accessible(svg: &str, id: &str, title: &str) -> String {
 
 /// What stands in a legend.
 enum Entry {
-    Line { name: String, index: usize, marked: bool },
-    Bar { name: String, index: usize },
+    Line {
+        name: String,
+        index: usize,
+        marked: bool,
+    },
+    Bar {
+        name: String,
+        index: usize,
+    },
     Recommended,
+    /// By the documented procedure.
+    Documented,
+    /// One of several measurements of a value.
+    Run,
 }
 
 impl Entry {
@@ -85,6 +96,8 @@ impl Entry {
         match self {
             Self::Line { name, .. } | Self::Bar { name, .. } => name,
             Self::Recommended => "recommended",
+            Self::Documented => "recommended by plateau",
+            Self::Run => "single run",
         }
     }
 
@@ -139,6 +152,8 @@ fn draw_entry(area: &Area<'_>, entry: &Entry, x: i32, y: i32) -> Drawn {
             area.draw(&Rectangle::new(corners, colour(*index).filled()))
         }
         Entry::Recommended => draw_ring(area, middle),
+        Entry::Documented => draw_frame(area, middle),
+        Entry::Run => draw_run(area, middle),
     }
 }
 
@@ -157,6 +172,16 @@ fn draw_marker(area: &Area<'_>, (x, y): (i32, i32), index: usize) -> Drawn {
 
 fn draw_ring(area: &Area<'_>, at: (i32, i32)) -> Drawn {
     area.draw(&Circle::new(at, 9, BLACK.stroke_width(2)))
+}
+
+/// A square around a marker and the ring that may be there.
+fn draw_frame(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
+    let corners = [(x - 11, y - 11), (x + 11, y + 11)];
+    area.draw(&Rectangle::new(corners, GREY.stroke_width(2)))
+}
+
+fn draw_run(area: &Area<'_>, at: (i32, i32)) -> Drawn {
+    area.draw(&Circle::new(at, 3, GREY.stroke_width(1)))
 }
 
 fn text_style(horizontal: HPos) -> TextStyle<'static> {

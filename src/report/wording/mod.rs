@@ -1,10 +1,12 @@
 //! The words that Markdown, terminal and page share: facts as name and value, and sentences.
 
 use super::format::{self, NONE, UNKNOWN};
-use super::model::{
-    Answer, BlockDevice, Facts, Hop, Node, Point, Report, Route, Series, Severity, Step, Throughput,
-};
+use super::model::{Answer, BlockDevice, Facts, Hop, Node, Report, Route, Severity, Step};
 use crate::plan::need::Transport;
+
+mod results;
+
+pub use results::*;
 
 /// What a name says, and its value for people.
 pub type Fact = (&'static str, String);
@@ -84,6 +86,9 @@ pub fn need_facts(report: &Report) -> Vec<Fact> {
     ];
     if let Some(size) = need.write_size_bytes {
         facts.push(("Average redo write size", format::bytes(Some(size))));
+    }
+    if need.local_write_us.is_some() {
+        facts.push(("Average local log write", format::microseconds(need.local_write_us)));
     }
     if let Some(size) = need.database_size_bytes {
         facts.push(("Database size", format::bytes(Some(size))));
@@ -237,72 +242,6 @@ pub fn kib(kib: Option<u64>) -> String {
     format::bytes(kib.and_then(|kib| kib.checked_mul(1024)))
 }
 
-/// `57.9 ± 0.4 Mbit/s (6.9 MiB/s), not converged`, or that it failed.
-pub fn steady_rate(test: &Throughput) -> String {
-    match &test.steady {
-        None => "no result".to_owned(),
-        Some(steady) => {
-            let rate = format::rate_with_half_width(
-                Some(steady.bytes_per_second),
-                steady.half_width_bytes_per_second,
-            );
-            if steady.converged { rate } else { format!("{rate}, not converged") }
-        }
-    }
-}
-
-/// `num conn on phx1-ash1` and the like.
-pub fn series_subject(series: &Series) -> String {
-    let place = match &series.node {
-        Some(node) => node.clone(),
-        None => series.pairs.join(", "),
-    };
-    let direction = series.direction.map(|direction| format!(", {direction}")).unwrap_or_default();
-    format!("{} on {place}{direction}", variable(&series.variable))
-}
-
-pub fn variable(variable: &str) -> String {
-    match variable {
-        "num_conn" => "num_conn".to_owned(),
-        "mtu" => "MTU".to_owned(),
-        "slots" => "I/O slots".to_owned(),
-        other => words(other),
-    }
-}
-
-/// Best and recommended values of a series, and why it stopped.
-pub fn series_sentence(series: &Series) -> String {
-    let mut text = format!("{}: ", series_subject(series));
-    match &series.best {
-        None => text.push_str("no point was measured"),
-        Some(best) => text.push_str(&format!("best {}", point(series, best))),
-    }
-    if let Some(recommended) = &series.recommended {
-        text.push_str(&format!("; recommended {}", point(series, recommended)));
-    }
-    if let (Some(_), Some(tolerance)) = (&series.recommended, series.tolerance) {
-        text.push_str(&format!(
-            ", the smallest within {} of the best",
-            format::percent(Some(tolerance))
-        ));
-    }
-    text.push_str(&format!("; {}.", stopped_because(&series.stopped_because)));
-    text
-}
-
-fn point(series: &Series, point: &Point) -> String {
-    format!("{} with {}", point.label, point_rate(series, point))
-}
-
-/// Of storage in MiB/s, of a network in both units.
-pub fn point_rate(series: &Series, point: &Point) -> String {
-    let (rate, half_width) = (point.bytes_per_second, point.half_width_bytes_per_second);
-    match series.node {
-        Some(_) => format::mib_rate_with_half_width(rate, half_width),
-        None => format::rate_with_half_width(rate, half_width),
-    }
-}
-
 /// Where a step measures: its direction; where none applies, its nodes, or both clusters.
 pub fn step_place(step: &Step) -> String {
     match step.action.as_str() {
@@ -310,16 +249,5 @@ pub fn step_place(step: &Step) -> String {
             step.scope.clone().unwrap_or_else(|| "both clusters".to_owned())
         }
         _ => step.direction.to_string(),
-    }
-}
-
-fn stopped_because(reason: &str) -> String {
-    match reason {
-        "plateau" => "ended after three levels that did not rise".to_owned(),
-        "maximum" => "ended at the highest level, still rising".to_owned(),
-        "all_values" => "every value was tried".to_owned(),
-        "failure" => "ended because a level could not be measured".to_owned(),
-        "interrupted" => "interrupted".to_owned(),
-        other => words(other),
     }
 }
