@@ -78,7 +78,7 @@ pub(super) fn rate(rate: BytesPerSecond) -> f64 {
 }
 
 /// Six significant digits.
-fn significant(value: f64) -> f64 {
+pub(super) fn significant(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }

@@ -136,25 +136,26 @@ fn buffer(name: &str, granted: Option<u64>, usable: Option<u64>) -> String {
     format!("{name} buffer {}{usable}", format::bytes(granted))
 }
 
-/// ` held by net.core.wmem_max on phx1, set past the maximum on phx2`; empty where nothing bound it.
+/// ` at net.core.wmem_max on phx1, set past the maximum on phx2`; empty where nothing bound it.
 fn bounds(test: &Throughput, end: &str) -> String {
-    let mut parts: Vec<String> = Vec::new();
+    let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for one in test.granted.ends.iter().filter(|one| one.end == end) {
-        for part in bound(one) {
-            if !parts.contains(&part) {
-                parts.push(part);
+        for what in bound(one) {
+            match parts.iter_mut().find(|part| part.0 == what) {
+                Some((_, nodes)) if nodes.contains(&&*one.node) => (),
+                Some((_, nodes)) => nodes.push(&one.node),
+                None => parts.push((what, vec![&one.node])),
             }
         }
     }
-    if parts.is_empty() { String::new() } else { format!(" {}", parts.join("; ")) }
+    let on = |(what, nodes): &(String, Vec<&str>)| format!(" {what} on {}", nodes.join(" and "));
+    parts.iter().map(on).collect::<Vec<String>>().join(";")
 }
 
 fn bound(one: &GrantedEnd) -> Vec<String> {
-    let forced = one.forced == Some(true);
-    let mut parts = Vec::new();
-    parts.extend(one.bound_by.as_ref().map(|by| format!("at {by} on {}", one.node)));
-    parts.extend(forced.then(|| format!("set past the maximum on {}", one.node)));
-    parts
+    let at = one.bound_by.as_ref().map(|setting| format!("at {setting}"));
+    let forced = (one.forced == Some(true)).then(|| "set past the maximum".to_owned());
+    at.into_iter().chain(forced).collect()
 }
 
 /// `phx1 (sender): test 0.4 cores, …; ens3 sent 1.1 GiB, received 20 MiB`; `None` when the host told

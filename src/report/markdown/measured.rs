@@ -42,6 +42,7 @@ fn one_step(report: &Report, step: &Step) -> String {
             "Socket buffer",
             "MTU",
             "Steady rate",
+            "Known to",
             "Retransmitted",
             "RTT min / p50",
             "Path MTU",
@@ -105,7 +106,9 @@ fn conditions(report: &Report, step: u32) -> String {
         said.add("granted", parameters::granted(test), &test.id);
     }
     for (test, steady) in tests().filter_map(|test| Some((test, test.steady.as_ref()?))) {
-        said.add("steady part", wording::convergence(steady), &test.id);
+        if let Some(shift) = wording::level_shift(steady) {
+            said.add("level", shift, &test.id);
+        }
     }
     for test in tests() {
         for losses in test.hosts.iter().filter_map(parameters::host_losses) {
@@ -131,7 +134,7 @@ impl Said {
 
     fn text(&self) -> String {
         let line = |(what, sentence, ids): &(&str, String, Vec<String>)| {
-            format!("- {}, {what}: {}\n", plain(&ids.join(", ")), plain(sentence))
+            format!("- {}, {what}: {}\n", plain(&wording::ids(ids)), plain(sentence))
         };
         let lines: Vec<String> = self.lines.iter().map(line).collect();
         if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
@@ -148,7 +151,8 @@ fn throughput_cells(test: &Throughput) -> Vec<String> {
         test.num_conn.to_string(),
         plain(&test.requested.socket_buffer),
         test.requested.mtu_bytes.map_or(NONE.to_owned(), |mtu| mtu.to_string()),
-        plain(&wording::steady_rate(test)),
+        plain(&wording::rate(test)),
+        plain(&test.steady.as_ref().map_or_else(|| NONE.to_owned(), wording::known_to)),
         format::bytes(test.retransmitted_bytes),
         format!("{} / {}", rtt(test.rtt_us.min), rtt(test.rtt_us.p50)),
         format::count(test.path_mtu_bytes),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use redoline_proto::units::Bytes;
 
+use super::build::significant;
 use super::{model, outcome};
 use crate::analysis::Analysis;
 use crate::analysis::kernel::Kernel;
@@ -59,7 +60,7 @@ fn segments(pairs: &[PairSummary]) -> model::Segments {
     let total = |count: fn(&Kernel) -> Option<u64>| all(pairs, |pair| count(&pair.kernel)).map(sum);
     let lost = all(pairs, |pair| pair.kernel.lost_share);
     model::Segments {
-        lost_share: lost.map(|shares| shares.into_iter().fold(0.0, f64::max)),
+        lost_share: lost.map(|shares| significant(shares.into_iter().fold(0.0, f64::max))),
         delivered: total(|kernel| kernel.delivered_packets),
         reordered: total(|kernel| kernel.reordered),
         out_of_order: total(|kernel| kernel.out_of_order_packets),

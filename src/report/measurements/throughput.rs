@@ -5,7 +5,7 @@ use std::time::Duration;
 use redoline_proto::transfer::Payload;
 use redoline_proto::units::Bytes;
 
-use super::super::build::rate;
+use super::super::build::{rate, significant};
 use super::super::model;
 use super::hosts::hosts;
 use super::{all, latency, least, micros, milliseconds, rounded, segments, sockets, sum, sync};
@@ -87,11 +87,11 @@ pub(super) fn throughput(
         latency_us: sync.latency,
         write_latency_us: sync.write_latency,
         network_latency_mean_us: sync.network_mean_us,
-        network_share: sync.network_share,
-        disk_share: sync.network_share.map(|network| 1.0 - network),
+        network_share: sync.network_share.map(significant),
+        disk_share: sync.network_share.map(|network| significant(1.0 - network)),
         commit_overhead_us: sync.overhead,
         stream_fairness: stream_fairness(raw, summary),
-        pair_fairness: fairness.map(|fairness| fairness.jain),
+        pair_fairness: fairness.map(|fairness| significant(fairness.jain)),
         streams: pairs.iter().flat_map(|pair| streams(setup, pair)).collect(),
         samples: summary
             .samples
@@ -121,6 +121,7 @@ fn stream_fairness(raw: &Throughput, summary: &Summary) -> Option<f64> {
         .filter_map(|pair| fairness::of_streams(pair, window, alone))
         .map(|fairness| fairness.jain)
         .reduce(f64::min)
+        .map(significant)
 }
 
 fn pair_ends(
@@ -140,7 +141,7 @@ fn pair_ends(
         receiver: setup.node_name(receiver).to_owned(),
         bytes_per_second: steady.map(|steady| rate(steady.rate)),
         half_width_bytes_per_second: steady.and_then(|steady| steady.half_width).map(rate),
-        share: part.map(|part| part.share),
+        share: part.map(|part| significant(part.share)),
         messages_per_second: sync.and_then(|sync| sync.messages_per_second),
         latency_us: sync.map(|sync| latency(&sync.total)),
         write_latency_us: sync.and_then(|sync| sync.write.as_ref()).map(latency),

@@ -175,7 +175,7 @@ pub(super) fn test(
             half_width_bytes_per_second: Some(half_width),
             confidence: 0.95,
             target_share: 0.025,
-            converged: true,
+            converged: half_width <= 0.025 * total,
             truncated_ms: 1200,
             batches: 24,
             window_ms: 18_800,

@@ -212,7 +212,11 @@ fn series(
         direction: Some(OUT),
         pairs: vec!["phx1-ash1".to_owned()],
         node: None,
-        best: points.first().cloned(),
+        best: points
+            .iter()
+            .filter(|point| point.bytes_per_second.is_some())
+            .max_by(|a, b| a.bytes_per_second.partial_cmp(&b.bytes_per_second).unwrap())
+            .cloned(),
         points,
         recommended: None,
         tolerance: None,

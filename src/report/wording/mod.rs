@@ -6,7 +6,10 @@ use crate::plan::need::Transport;
 
 mod results;
 
-pub use results::*;
+pub use results::{
+    convergence, ids, known_to, level_rate, level_shift, manner, not_converged, point_label,
+    point_rate, rate, series_manner, series_sentence, series_subject, steady_rate, variable,
+};
 
 /// What a name says, and its value for people.
 pub type Fact = (&'static str, String);

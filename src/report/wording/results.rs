@@ -8,14 +8,29 @@ use super::words;
 
 /// `57.9 ± 0.4 Mbit/s (6.9 MiB/s)`, what keeps it from being final, or that it failed.
 pub fn steady_rate(test: &Throughput) -> String {
+    match test.steady.as_ref().and_then(not_converged) {
+        Some(why) => format!("{}, {why}", rate(test)),
+        None => rate(test),
+    }
+}
+
+/// `57.9 ± 0.4 Mbit/s (6.9 MiB/s)`, or that it failed.
+pub fn rate(test: &Throughput) -> String {
     let Some(steady) = &test.steady else { return "no result".to_owned() };
-    let rate = format::rate_with_half_width(
-        Some(steady.bytes_per_second),
-        steady.half_width_bytes_per_second,
-    );
-    match not_converged(steady) {
-        Some(why) => format!("{rate}, {why}"),
-        None => rate,
+    let (rate, half_width) = (steady.bytes_per_second, steady.half_width_bytes_per_second);
+    format::rate_with_half_width(Some(rate), half_width)
+}
+
+/// `± 0.7 %, 24 batches over 18.8 s`, or `not converged, ± 4 % after 1 min, 12 batches`.
+pub fn known_to(steady: &Steady) -> String {
+    let batches = steady.batches;
+    match (not_converged(steady), relative(steady)) {
+        (Some(why), _) => format!("{why}, {batches} batches"),
+        (None, share) => format!(
+            "± {}, {batches} batches over {}",
+            format::percent(share),
+            format::milliseconds(Some(steady.window_ms as f64))
+        ),
     }
 }
 
@@ -40,13 +55,7 @@ pub fn convergence(steady: &Steady) -> String {
         (None, Some(share)) => format!("converged to ± {}", format::percent(Some(share))),
         (None, None) => "converged".to_owned(),
     };
-    let shift = steady.level_shift.as_ref().map_or_else(String::new, |shift| {
-        format!(
-            "; the rate moved from {} to {}",
-            format::network_rate(Some(shift.first_bytes_per_second), None),
-            format::network_rate(Some(shift.last_bytes_per_second), None)
-        )
-    });
+    let shift = level_shift(steady).map(|shift| format!("; {shift}")).unwrap_or_default();
     format!(
         "{how} (target {}), {} batches over {}, after {} of ramp, confidence {}{shift}",
         format::percent(Some(steady.target_share)),
@@ -55,6 +64,30 @@ pub fn convergence(steady: &Steady) -> String {
         format::milliseconds(Some(steady.truncated_ms as f64)),
         format::percent(Some(steady.confidence)),
     )
+}
+
+/// `the rate moved from 320 Mbit/s to 260 Mbit/s`; `None` when it did not.
+pub fn level_shift(steady: &Steady) -> Option<String> {
+    let rate = |rate: f64| format::network_rate(Some(rate), None);
+    let shift = steady.level_shift.as_ref()?;
+    let (first, last) = (shift.first_bytes_per_second, shift.last_bytes_per_second);
+    Some(format!("the rate moved from {} to {}", rate(first), rate(last)))
+}
+
+/// `m1, m3 to m9`: of at least three in a row the first and the last.
+pub fn ids(ids: &[String]) -> String {
+    let number = |id: &str| id.strip_prefix('m')?.parse::<u64>().ok();
+    let follows = |a: &str, b: &str| {
+        number(a).zip(number(b)).is_some_and(|(a, b)| a.checked_add(1) == Some(b))
+    };
+    let runs = ids.chunk_by(|a, b| follows(a, b));
+    let texts: Vec<String> = runs
+        .map(|run| match run {
+            [first, _, .., last] => format!("{first} to {last}"),
+            few => few.join(", "),
+        })
+        .collect();
+    texts.join(", ")
 }
 
 /// What sent beside the pair itself: `all pairs together`, `both directions at the same time`;
@@ -242,6 +275,16 @@ mod tests {
         let none = not_converged(&steady(false, None)).unwrap();
         assert_eq!(none, "not converged, too few samples for an interval after 1 min");
         assert_eq!(not_converged(&steady(true, Some(1e4))), None);
+    }
+
+    #[test]
+    fn measurements_in_a_row_are_named_by_the_first_and_the_last() {
+        let named = |names: &[&str]| {
+            ids(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>())
+        };
+        assert_eq!(named(&["m1", "m3", "m4", "m5", "m9", "m10"]), "m1, m3 to m5, m9, m10");
+        assert_eq!(named(&["x", "m2"]), "x, m2");
+        assert_eq!(named(&[]), "");
     }
 
     #[test]
