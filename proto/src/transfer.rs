@@ -113,6 +113,16 @@ pub struct RedoWrite {
     pub file_bytes: u64,
 }
 
+impl RedoWrite {
+    /// For the receiver to make and fill its file, before it says `Ready`; the job's own deadline
+    /// counts from then on.
+    pub fn prepare_deadline(&self) -> Duration {
+        /// No storage that takes redo is slower.
+        const BYTES_PER_SECOND_MIN: u64 = 20_000_000;
+        Duration::from_secs(60 + self.file_bytes / BYTES_PER_SECOND_MIN)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendJob {
     pub job: JobId,
