@@ -6,5 +6,6 @@ pub mod pages;
 pub mod read_ring;
 pub mod priority;
 pub mod readiness;
+pub mod socket_options;
 pub mod tcp;
 pub mod tcp_info;
