@@ -105,9 +105,12 @@ impl Writer {
 
     /// For a turn to come; ends early with the test.
     pub fn wait(&self, time: Duration) {
-        // Its first bytes leave whatever happens, and wait for their turn even then.
-        let end = if self.finish.is_set() { &self.halt } else { &self.finish };
-        end.wait_timeout(time);
+        if self.stream.progress.bytes() > 0 {
+            self.finish.wait_timeout(time);
+        } else {
+            // The first bytes leave whatever happens, and wait for their turn even then.
+            self.halt.wait_timeout(time);
+        }
     }
 
     /// Writes message after message, as a process that has redo to ship and never runs out of it.
@@ -149,7 +152,12 @@ impl Writer {
                 }
             }
         }
-        WriteEnd::Elapsed
+        self.elapsed()
+    }
+
+    /// The time is over, or made to be: halting sets both flags, `halt` first.
+    pub fn elapsed(&self) -> WriteEnd {
+        if self.halt.is_set() { WriteEnd::Halted } else { WriteEnd::Elapsed }
     }
 
     /// Waits until the peer has acknowledged everything; false when it did not within the deadline.

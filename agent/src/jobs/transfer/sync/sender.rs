@@ -66,7 +66,7 @@ impl<'a> Exchange<'a> {
                 now_ns = monotonic_ns();
             }
         }
-        WriteEnd::Elapsed
+        writer.elapsed()
     }
 
     /// One message and its answer; when that came.
