@@ -144,6 +144,24 @@ async fn the_larger_buffer_of_each_end_is_granted_as_asked() {
 }
 
 #[tokio::test]
+async fn a_buffer_beyond_the_maximum_is_forced_and_said_to_be_or_bound_by_it() {
+    let most: u64 =
+        std::fs::read_to_string("/proc/sys/net/core/wmem_max").unwrap().trim().parse().unwrap();
+    let asked = most + 100_000;
+    let socket = SocketRequest { send_buffer_bytes: Some(asked), ..Default::default() };
+    if socket.check(1).is_err() {
+        // The maximum of this host is the most that an agent asks for.
+        return;
+    }
+    let (sent, received) = run_with(own_address(), socket, 1).await;
+    let start = &sent.connected.unwrap().streams[0];
+    // With CAP_NET_ADMIN what was asked for, else the maximum; each twice (socket(7)).
+    let granted = if start.buffer_forced { asked } else { most };
+    assert_eq!(start.send_buffer_bytes, 2 * granted);
+    assert!(!received.connected.unwrap().streams[0].buffer_forced, "its buffers are as they were");
+}
+
+#[tokio::test]
 async fn pacing_holds_each_stream_to_its_rate() {
     let rate = 4_000_000.0;
     let socket = SocketRequest { pacing_bytes_per_second: Some(rate), ..Default::default() };
