@@ -177,7 +177,8 @@ impl<'a> Case<'a> {
         pair: PairId,
         direction: Direction,
     ) -> Option<(MeasurementId, BytesPerSecond)> {
-        let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
+        let plain = |test: &&Summary| test.direction == direction && is_plain(test);
+        let there = self.throughputs.iter().filter(plain);
         there
             .filter_map(|test| Some((test.id, test.pair(pair)?.steady.as_ref()?.rate)))
             .max_by(|a, b| a.1.0.total_cmp(&b.1.0))

@@ -570,6 +570,7 @@ fn merged(back: Network, forth: &Network) -> Network {
         queue: or(back.queue, &forth.queue),
         loss: or(back.loss, &forth.loss),
         dropped: or(back.dropped, &forth.dropped),
+        ramp_loss: or(back.ramp_loss, &forth.ramp_loss),
         noise: or(back.noise, &forth.noise),
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
