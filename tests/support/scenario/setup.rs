@@ -57,6 +57,7 @@ pub fn setup(scenario: &Scenario) -> Setup {
         pairs: (0..pairs)
             .map(|pair| PairSetup { primary: NodeId(pair), standby: NodeId(pairs + pair) })
             .collect(),
+        crossed_from: None,
         left_out: scenario.left_out.clone(),
         need: scenario.need.as_ref().map(need),
         limits: Limits { rate: optional(scenario.limit.as_ref()), ..Limits::default() },

@@ -7,7 +7,7 @@ mod counters;
 mod device;
 mod engine;
 mod error;
-mod latency;
+pub(super) mod latency;
 mod offsets;
 mod pace;
 mod point;
