@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redoline_proto::facts::HostFacts;
+use redoline_proto::facts::{HostFacts, Interface, Route};
 use redoline_proto::units::BytesPerSecond;
 
 use super::bdp::{BufferNeed, RateSource};
@@ -12,6 +12,7 @@ use super::steady::Steady;
 use super::storage::StorageSummary;
 use super::throughput::{PairSummary, Summary};
 use crate::plan::node::{Direction, NodeId, PairId};
+use crate::plan::step::Nodes;
 use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
 use crate::record::run::RunRecord;
 use crate::record::setup::Setup;
@@ -78,11 +79,21 @@ impl<'a> Case<'a> {
         self.record.nodes.get(&node)?.facts.as_ref()
     }
 
-    /// Results that say what the path carries: all but the points of sweeps that ask something of
-    /// the sockets.
+    /// Results that say what the path carries, as redo transport would use it: plain streams, and no
+    /// points of sweeps that ask something of the sockets or the messages.
     pub fn counting(&self, direction: Direction) -> impl Iterator<Item = &'a Summary> {
         self.throughputs.iter().filter(move |summary| {
-            summary.direction == direction && (asks_nothing(summary) || !self.of_sweep(summary))
+            summary.direction == direction
+                && is_plain(summary)
+                && (asks_nothing(summary) || !self.of_sweep(summary))
+                && !self.varies_messages(summary.id)
+        })
+    }
+
+    fn varies_messages(&self, id: MeasurementId) -> bool {
+        self.series.iter().any(|series| {
+            series.variable == Variable::MessageLength
+                && series.points.iter().any(|point| point.measurement == Some(id))
         })
     }
 
@@ -205,7 +216,7 @@ impl<'a> Case<'a> {
     }
 
     /// What a stream of a pair needs, with headroom: its thread's rate, else what all need.
-    fn required(&self, pair: PairId) -> Option<BytesPerSecond> {
+    pub fn required(&self, pair: PairId) -> Option<BytesPerSecond> {
         let need = self.setup().need.as_ref()?;
         let thread = self.setup().nodes[self.setup().pairs[pair.0].primary.0].thread;
         let of_thread = thread.and_then(|thread| need.threads.get(&thread).copied());
@@ -223,8 +234,9 @@ impl<'a> Case<'a> {
 
     /// More connections no longer raise the aggregate of a pair.
     pub fn plateaued(&self, pair: PairId, direction: Direction) -> bool {
-        self.ladder(pair, direction)
-            .is_some_and(|ladder| ladder.stopped_because == StoppedBecause::Plateau)
+        self.ladder(pair, direction).is_some_and(|ladder| {
+            matches!(ladder.stopped_because, StoppedBecause::Plateau | StoppedBecause::Knee)
+        })
     }
 
     /// The smallest number of connections that gives a pair's best rate.
@@ -238,29 +250,68 @@ impl<'a> Case<'a> {
         self.setup().demo
     }
 
-    /// The driver of the interface that a node's redo traffic uses, where it was told.
-    pub fn driver(&self, node: NodeId, peer: NodeId) -> Option<&'a str> {
+    /// The interface that a node's traffic to a peer takes: by its route where that was told, else by
+    /// the node's redo address.
+    pub fn interface(&self, node: NodeId, peer: NodeId) -> Option<&'a Interface> {
         let facts = self.facts(node)?;
-        let route = facts.routes.iter().find(|route| route.peer == self.name(peer));
-        let name = route.and_then(|route| route.interface.as_deref());
-        let interface = facts.interfaces.iter().find(|interface| match name {
-            Some(name) => interface.name == name,
-            None => holds(&interface.addresses, &self.setup().nodes[node.0].redo_address),
-        })?;
+        let route = self.route(node, peer).and_then(|route| route.interface.as_deref());
+        let named = |name| facts.interfaces.iter().find(|interface| interface.name == name);
+        match route {
+            Some(name) => named(name),
+            None => self.redo_interface(node),
+        }
+    }
+
+    /// The interface that has a node's redo address.
+    pub fn redo_interface(&self, node: NodeId) -> Option<&'a Interface> {
+        let address = &self.setup().nodes[node.0].redo_address;
+        let interfaces = &self.facts(node)?.interfaces;
+        interfaces.iter().find(|interface| holds(&interface.addresses, address))
+    }
+
+    pub fn route(&self, node: NodeId, peer: NodeId) -> Option<&'a Route> {
+        self.facts(node)?.routes.iter().find(|route| route.peer == self.name(peer))
+    }
+
+    /// The driver of that interface, where it was told.
+    pub fn driver(&self, node: NodeId, peer: NodeId) -> Option<&'a str> {
+        let interface = self.interface(node, peer)?;
         if interface.name == "lo" { Some("loopback") } else { interface.driver.as_deref() }
+    }
+
+    /// Its driver passes unsegmented packets on, and its speed is a fiction.
+    pub fn is_virtual(&self, node: NodeId, peer: NodeId) -> bool {
+        self.driver(node, peer).is_some_and(|driver| UNSEGMENTED.contains(&driver))
     }
 
     /// The queueing discipline under a node's redo traffic.
     pub fn qdisc(&self, node: NodeId, peer: NodeId) -> Option<&'a str> {
         let facts = self.facts(node)?;
-        let route = facts.routes.iter().find(|route| route.peer == self.name(peer));
-        let name = route.and_then(|route| route.interface.as_deref());
+        let name = self.route(node, peer).and_then(|route| route.interface.as_deref());
         let interface = facts.interfaces.iter().find(|interface| Some(&*interface.name) == name);
         interface
             .and_then(|interface| interface.qdisc.as_deref())
             .or(facts.tcp.default_qdisc.as_deref())
     }
+
+    /// What IP and TCP put around a segment of a pair, without options.
+    pub fn headers(&self, pair: PairId) -> u64 {
+        super::mtu::headers(self.setup(), pair)
+    }
+
+    /// Measurements of the way from one end of a pair to the other.
+    pub fn paths_of(
+        &self,
+        pair: PairId,
+        direction: Direction,
+    ) -> impl Iterator<Item = &'a PathSummary> {
+        let paths = self.paths.iter();
+        paths.filter(move |path| path.pair == pair && path.direction == direction)
+    }
 }
+
+/// Drivers that pass unsegmented packets on, so that the MTU says nothing.
+pub const UNSEGMENTED: [&str; 3] = ["veth", "loopback", "tun"];
 
 /// Addresses come with or without their prefix length.
 fn holds(addresses: &[String], address: &str) -> bool {
@@ -271,8 +322,22 @@ fn holds(addresses: &[String], address: &str) -> bool {
 fn asks_nothing(summary: &Summary) -> bool {
     let socket = &summary.request.socket;
     socket.socket_buffer_bytes.is_none()
+        && socket.send_buffer_bytes.is_none()
+        && socket.receive_buffer_bytes.is_none()
         && socket.mss_bytes.is_none()
         && summary.request.mtu_bytes.is_none()
+}
+
+/// An ASYNC stream in one direction that nothing slows down or codes on its way.
+pub fn is_plain(summary: &Summary) -> bool {
+    let request = &summary.request;
+    request.mode == "async"
+        && request.encoding.is_none()
+        && request.delay_us.is_none()
+        && request.socket.pacing_bytes_per_second.is_none()
+        && request.interface_mtu_bytes.is_none()
+        && !request.both_directions
+        && request.nodes != Nodes::AllToOne
 }
 
 /// As redo transport opens its connection when nobody asks for anything else.

@@ -1,14 +1,13 @@
 //! What limits the rate of a direction: one stream, and all connections together.
 
-use redoline_proto::units::BytesPerSecond;
-
 use super::bdp::BufferNeed;
-use super::case::{Alone, Case, at_limit};
+use super::case::{Case, at_limit};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
 };
-use super::flow::{Flow, Growth, Held, full_core, full_thread, queue_stands};
-use super::words::{count, list, milliseconds, percent, rate, steady};
+use super::flow::{Flow, Growth, Held};
+use super::words::{list, milliseconds, percent, rate, steady};
+use super::{link, losses, processor};
 use crate::plan::node::Direction;
 
 /// Every cause that fits, each with its evidence.
@@ -17,7 +16,7 @@ pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
         case.pairs().filter_map(|pair| Flow::of(case, pair, direction)).collect();
     let mut findings = by_runbook(case, direction);
     let held_back = !findings.is_empty();
-    findings.extend(cpu(case, direction));
+    findings.extend(processor::findings(case, direction, &flows));
     if held_back {
         return findings;
     }
@@ -26,8 +25,8 @@ pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     let least = if windows.is_empty() { Confidence::Possible } else { Confidence::Likely };
     findings.extend(windows);
     findings.extend(per_flow(case, direction, &flows, least));
-    findings.extend(loss(case, direction, &flows));
-    findings.extend(link(case, direction, &flows));
+    findings.extend(losses::finding(case, direction, &flows));
+    findings.extend(link::finding(case, direction, &flows));
     findings
 }
 
@@ -66,57 +65,8 @@ fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     vec![finding]
 }
 
-/// Of the tests that results rest on: single streams, best levels, and all nodes together.
-fn cpu(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
-    let mut tests: Vec<Alone<'_>> = Vec::new();
-    for pair in case.pairs() {
-        tests.extend(case.single(pair, direction));
-        tests.extend(case.best_alone(pair, direction));
-    }
-    let mut findings: Vec<Finding> = Vec::new();
-    for finding in tests.into_iter().filter_map(|test| cpu_finding(case, direction, test)) {
-        if !findings.iter().any(|known| known.nodes == finding.nodes) {
-            findings.push(finding);
-        }
-    }
-    findings
-}
-
-fn cpu_finding(case: &Case<'_>, direction: Direction, test: Alone<'_>) -> Option<Finding> {
-    let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
-    let node = |end| if end == End::Sender { sender } else { receiver };
-    let (node, value, confidence, sentence) = if let Some((end, cpu)) = full_thread(test.pair) {
-        let sentence = format!(
-            "A thread on {} used {} of a core with {}: the processor held the rate, not the \
-             network.",
-            case.name(node(end)),
-            percent(cpu.busiest_thread),
-            count(test.num_conn, "connection")
-        );
-        (node(end), cpu.busiest_thread, Confidence::Likely, sentence)
-    } else {
-        // Where a queue stands in the network, the network holds the rate.
-        let (end, cpu) = full_core(test.pair).filter(|_| !queue_stands(test.pair))?;
-        let share = cpu.busiest_core?;
-        let sentence = format!(
-            "A core on {} was busy to {} while interrupts or other virtual machines took processor \
-             time: that may have held the rate.",
-            case.name(node(end)),
-            percent(share)
-        );
-        (node(end), share, Confidence::Possible, sentence)
-    };
-    Some(
-        Finding::new(FindingId::CpuLimited, Severity::Warning, confidence, sentence)
-            .direction(direction)
-            .pairs([test.pair.pair])
-            .nodes([node])
-            .value(value, Unit::Cores)
-            .evidence(test.id, &["cpu_cores", "host_cpu_cores"]),
-    )
-}
-
-const SINGLE: &[&str] = &["steady.bytes_per_second", "rtt_us.min", "rtt_us.p50"];
+/// Fields of the single stream's measurement.
+pub const SINGLE: &[&str] = &["steady.bytes_per_second", "rtt_us.min", "rtt_us.p50"];
 
 /// One finding per end: all nodes whose buffers hold their streams.
 fn window(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Vec<Finding> {
@@ -215,7 +165,7 @@ fn window_sentence(
 }
 
 /// How sure a limit per flow is for a pair; `None` where it does not fit.
-fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
+pub fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
     let growth = flow.growth()?;
     if flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
         return None;
@@ -224,8 +174,7 @@ fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
     if flow.queue() {
         return Some(Confidence::Likely);
     }
-    // More is lost, or less, than random loss would need to give this rate: a policer.
-    let policed = flow.lost() && flow.fits_random_loss() == Some(false);
+    let policed = flow.policed();
     match growth {
         Growth::Straight if policed => Some(Confidence::Likely),
         Growth::Straight => Some(Confidence::Possible),
@@ -291,19 +240,19 @@ fn per_flow(
 /// What shows that the flow is held on the way and not at its ends.
 fn per_flow_signs(flow: &Flow<'_>) -> String {
     let pair = flow.single.pair;
-    let lost = pair.counts.retransmitted_share();
+    let lost = flow.lost_share();
     match (flow.queue(), pair.rtt.min.zip(pair.rtt.p50)) {
         (true, Some((min, loaded))) => format!(
             " Its round trip rose from {} to {}: a queue of its own stands on the way.",
             milliseconds(min),
             milliseconds(loaded)
         ),
-        _ if flow.lost() && flow.fits_random_loss() == Some(false) => format!(
+        _ if flow.policed() => format!(
             " {} of its bytes were sent again, which random loss does not explain at this rate: \
              that is how a policer works.",
             percent(lost.unwrap_or_default())
         ),
-        _ if flow.lost() => {
+        _ if flow.fits_random_loss() == Some(true) => {
             " Random loss fits as well. What tells them apart: `congestion_control: \
                              bbr` gets past random loss, but not past a limit."
                 .to_owned()
@@ -330,99 +279,4 @@ fn others(
         })
         .collect();
     if others.is_empty() { String::new() } else { format!(" The same on {}.", list(&others)) }
-}
-
-fn loss(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let lossy: Vec<&Flow<'_>> = flows
-        .iter()
-        .filter(|flow| flow.lost() && !flow.queue() && !flow.fills())
-        .filter(|flow| flow.held().is_none() && flow.fits_random_loss() == Some(true))
-        .collect();
-    let slowest = lossy.iter().min_by(|a, b| a.rate().0.total_cmp(&b.rate().0))?;
-    let share = slowest.single.pair.counts.retransmitted_share()?;
-    let both = per_flow_fits(slowest).is_some();
-    let sentence = format!(
-        "{} of what one stream from {} sent had to be sent again, without a queue on the way. \
-         A stream that loses so much gets about {} (1.22 × MSS / (RTT × √loss)); it got {}.{}",
-        percent(share),
-        case.way(slowest.pair, direction),
-        rate(slowest.loss_rate()?),
-        steady(slowest.single.steady),
-        if both { " A limit per flow that drops what exceeds it fits as well." } else { "" }
-    );
-    let confidence = if both { Confidence::Possible } else { Confidence::Likely };
-    let mut finding = Finding::new(FindingId::LossLimited, Severity::Warning, confidence, sentence)
-        .direction(direction)
-        .value(share, Unit::Share);
-    for flow in lossy {
-        finding = finding
-            .pairs([flow.pair])
-            .nodes([flow.sender, flow.receiver])
-            .evidence(flow.single.id, SINGLE)
-            .evidence(flow.single.id, &["retransmitted_bytes", "mss_bytes"]);
-    }
-    Some(finding)
-}
-
-/// The highest rate of a direction does not rise with more connections.
-fn link(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let (best_id, best) = case.best(direction)?;
-    let level = flows
-        .iter()
-        .filter(|flow| case.plateaued(flow.pair, direction))
-        .filter_map(|flow| flow.best.map(|best| (flow, best)))
-        .filter(|(_, best)| full_thread(best.pair).is_none())
-        .max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
-    let Some((flow, level)) = level else {
-        return link_or_flow(case, direction, flows);
-    };
-    let queue = queue_stands(level.pair);
-    let lost = level.pair.counts.retransmitted.is_some_and(|bytes| bytes > 0);
-    let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
-    let num_conn = case.recommended(flow.pair, direction).unwrap_or(level.num_conn);
-    let one = if flow.fills() { " One stream alone fills it." } else { "" };
-    let sentence = format!(
-        "The path from {direction} carries {}: {} from {} reach {}, and more connections do not \
-         raise it.{one}{}",
-        steady(best),
-        count(num_conn, "connection"),
-        case.way(flow.pair, direction),
-        rate(level.steady.rate),
-        match (queue, lost) {
-            (true, _) => " A queue stands at that rate.",
-            (false, true) => " Packets are lost at that rate.",
-            (false, false) =>
-                " Neither a queue nor losses were seen at that rate, so the limit may also lie in \
-                 a node.",
-        }
-    );
-    Some(
-        Finding::new(FindingId::LinkLimited, Severity::Info, confidence, sentence)
-            .direction(direction)
-            .pairs([flow.pair])
-            .value(best.rate.0, Unit::BytesPerSecond)
-            .evidence(level.id, &["steady.bytes_per_second", "rtt_us", "retransmitted_bytes"])
-            .evidence(best_id, &["steady.bytes_per_second"])
-            .detail(Detail::Limit(best.rate)),
-    )
-}
-
-/// Only one stream was measured and a queue stood on its way: two causes fit.
-fn link_or_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue())?;
-    let sentence = format!(
-        "One stream from {} carries {} and a queue stands on its way: either the path is full or \
-         the network limits each flow. What tells them apart: a ladder of connections.",
-        case.way(flow.pair, direction),
-        steady(flow.single.steady),
-    );
-    let rate: BytesPerSecond = flow.rate();
-    Some(
-        Finding::new(FindingId::LinkLimited, Severity::Info, Confidence::Possible, sentence)
-            .direction(direction)
-            .pairs([flow.pair])
-            .value(rate.0, Unit::BytesPerSecond)
-            .evidence(flow.single.id, SINGLE)
-            .detail(Detail::Limit(rate)),
-    )
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp::BufferNeed;
+use super::ports::Refusal;
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::measurement::MeasurementId;
 
@@ -35,6 +36,7 @@ finding_ids! {
     PerFlowLimit = "per-flow-limit",
     LossLimited = "loss-limited",
     CpuLimited = "cpu-limited",
+    SlowReader = "slow-reader",
     LimitedByRunbook = "limited-by-runbook",
     Asymmetric = "asymmetric",
     UnevenNodes = "uneven-nodes",
@@ -200,6 +202,26 @@ pub enum Detail {
         highest_tried: u32,
     },
     Mtu(u32),
+    /// A data port that is not reached; the port where a failure named it.
+    Port {
+        refusal: Refusal,
+        port: Option<u16>,
+    },
+    /// What a path lends at the beginning, and what it sustains.
+    Credit {
+        sustained: BytesPerSecond,
+        credit: Bytes,
+    },
+    /// The rate with over the one without, and the share of the bytes that crossed the network.
+    Coding {
+        ratio: f64,
+        wire_share: Option<f64>,
+    },
+    /// Bounds of what SYNC adds to a commit.
+    Commit {
+        low_us: Option<f64>,
+        high_us: f64,
+    },
     /// A socket buffer that was asked for and did better than auto-tuning.
     FixedBuffer(Bytes),
 }

@@ -6,21 +6,24 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
 use super::case::{Alone, Case, at_limit};
+use super::fairness::jain;
 use super::finding::{End, Setting};
+use super::response;
 use super::throughput::{Cpu, PairSummary};
 use crate::plan::node::{Direction, NodeId, PairId};
 
-/// A round trip under load above this multiple of the smallest one, and by more than
-/// `QUEUE_TIME`, means that a queue stands somewhere on the way.
-const QUEUE_RATIO: f64 = 1.25;
+/// A round trip under load that is longer than the smallest one by more than `QUEUE_TIME` and a
+/// quarter, of long ones by more than `QUEUE_LONG`, means that a queue stands somewhere on the way.
+const QUEUE_SHARE: f64 = 0.25;
+const QUEUE_LONG: Duration = Duration::from_millis(5);
 const QUEUE_TIME: Duration = Duration::from_millis(1);
 /// Connections of the lowest level get at least this share of what one alone gets: the curve is a
 /// straight line there.
-const LINEAR: f64 = 0.85;
+pub const LINEAR: f64 = 0.85;
 /// Jain's index of the streams' bytes above which flows are equal (Jain 1984; 1 is exactly equal).
 const EQUAL: f64 = 0.9;
 /// Several connections carry this many times what one does.
-const GAIN: f64 = 1.3;
+pub const GAIN: f64 = 1.3;
 /// A level with this share of the best rate is already full.
 const SATURATED: f64 = 0.9;
 /// Bytes under way lie within these shares of a buffer that holds them: up to a half of what
@@ -34,18 +37,22 @@ const HELD: f64 = 0.3;
 const BEYOND_BUFFER: u64 = 4 * 64 * 1024;
 /// An auto-tuned buffer that reached this share of its maximum wants to be larger.
 const AT_BOUND: f64 = 0.9;
-/// A thread that uses this share of a core has none left.
+/// A thread that ran, or could have run and was not let, for this share of the time has none left.
 const THREAD_FULL: f64 = 0.9;
+/// So has one whose control group was kept from running for this share of the time.
+const THROTTLED_MUCH: f64 = 0.5;
 const CORE_FULL: f64 = 0.95;
 /// A full core counts against the test only where interrupts or the hypervisor take this much.
 const SOFTIRQ_MUCH: f64 = 0.5;
 const STEAL_MUCH: f64 = 0.2;
-/// Retransmitted share below which losses are the ordinary probing of congestion control.
-const LOSSY: f64 = 0.000_5;
-/// Mathis et al. 1997: a Reno-like flow gets at most 1.22 × MSS / (RTT × √loss).
-const MATHIS: f64 = 1.22;
-/// How far from that formula a rate may be and still fit it (CUBIC is not Reno).
-const MATHIS_SLACK: f64 = 2.5;
+/// With fewer bytes sent again no rate that matters is held: at 1 ms, one in a million gives
+/// 14 Gbit/s. Whether more of them hold a stream, its rate says.
+const LOSS_LEAST: f64 = 0.000_001;
+/// A policer drops at least this share of what a stream sends.
+const POLICED: f64 = 0.000_5;
+/// A window that is half of the time below this share of the largest one offered closes: its reader
+/// does not keep up.
+const CLOSES: f64 = 0.25;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a> {
@@ -111,7 +118,13 @@ impl<'a> Flow<'a> {
     }
 
     pub fn lost(&self) -> bool {
-        self.single.pair.counts.retransmitted_share().is_some_and(|share| share >= LOSSY)
+        self.lost_share().is_some_and(|share| share >= LOSS_LEAST)
+    }
+
+    /// Bytes sent again of all sent, after the ramp.
+    pub fn lost_share(&self) -> Option<f64> {
+        let pair = self.single.pair;
+        pair.kernel.lost_share.or_else(|| pair.counts.retransmitted_share())
     }
 
     /// What the lowest level's connections get each, of what one alone gets.
@@ -125,7 +138,7 @@ impl<'a> Flow<'a> {
     pub fn growth(&self) -> Option<Growth> {
         let (low, best) = (self.low?, self.best?);
         let more = best.steady.rate.0 >= GAIN * self.rate().0;
-        let equal = jain(low.pair).is_none_or(|index| index >= EQUAL);
+        let equal = jain_of(low.pair).is_none_or(|index| index >= EQUAL);
         if !more || !equal {
             return None;
         }
@@ -151,9 +164,6 @@ impl<'a> Flow<'a> {
     }
 
     fn held_by_counters(&self) -> Option<Held> {
-        if self.queue() {
-            return None;
-        }
         let limited = self.single.pair.limited;
         let (window, buffer) = (limited.receive_window_share(), limited.send_buffer_share());
         let (end, share) = match (window, buffer) {
@@ -163,7 +173,33 @@ impl<'a> Flow<'a> {
             (None, None) => return None,
         };
         let held = self.bound(end, share);
-        (share >= HELD && reached(&held)).then_some(held)
+        // Where a queue stands, the time that streams wait for a buffer is the queue's.
+        let bursts = || {
+            self.fills_buffer(&held) && held.granted.is_some_and(|granted| self.is_burst(granted))
+        };
+        let unread = end == End::Receiver && self.reads_slowly();
+        let so = share >= HELD && reached(&held) && !unread && (!self.queue() || bursts());
+        so.then_some(held)
+    }
+
+    /// The receiver's process does not take what arrived: its window closes although the bytes under
+    /// way would fit, it has processor time left, and no queue stands on the way.
+    pub fn reads_slowly(&self) -> bool {
+        let pair = self.single.pair;
+        let waits = pair.limited.receive_window_share().is_some_and(|share| share >= HELD);
+        if !waits || self.queue() || full_thread(pair).is_some() {
+            return false;
+        }
+        let fits = self
+            .under_way()
+            .zip(pair.granted.receive_buffer)
+            .is_some_and(|(bytes, of)| (bytes.0 as f64) < FILLED.start() * of.0 as f64);
+        let closes = pair
+            .kernel
+            .offered_window_p50
+            .zip(pair.receive_window)
+            .is_some_and(|(half, most)| (half.0 as f64) < CLOSES * most.0 as f64);
+        fits || closes
     }
 
     /// The bytes under way fill the buffer. The only sign on kernels without the counters, and for
@@ -203,7 +239,12 @@ impl<'a> Flow<'a> {
     }
 
     fn bound(&self, end: End, share: f64) -> Held {
-        let requested = self.single.summary.request.socket.socket_buffer_bytes.map(Bytes);
+        let socket = &self.single.summary.request.socket;
+        let own = match end {
+            End::Sender => socket.send_buffer_bytes,
+            End::Receiver => socket.receive_buffer_bytes,
+        };
+        let requested = own.or(socket.socket_buffer_bytes).map(Bytes);
         let fixed = requested.is_some();
         let tcp = self.case.facts(self.node(end)).map(|facts| &facts.tcp);
         let granted = match end {
@@ -227,19 +268,38 @@ impl<'a> Flow<'a> {
         Held { end, share, setting, bound: bound.map(Bytes), granted }
     }
 
-    /// Whether the single stream's losses alone would give about its rate.
+    /// Whether the single stream's losses alone would give about its rate; `None` where that is not
+    /// known, as of BBR, which does not slow down for them.
     pub fn fits_random_loss(&self) -> Option<bool> {
-        let bound = self.loss_rate()?;
-        let ratio = self.rate().0 / bound.0;
-        Some((1.0 / MATHIS_SLACK..=MATHIS_SLACK).contains(&ratio))
+        Some(response::fits(self.rate(), self.loss_rate()?))
     }
 
-    /// 1.22 × MSS / (RTT × √loss).
+    /// More is sent again than random loss would leave such a rate with, or than BBR cares about: what
+    /// drops is a limit.
+    pub fn policed(&self) -> bool {
+        let bbr = self.single.pair.congestion_control.sender.as_deref();
+        let bbr = bbr.is_some_and(|name| name.starts_with("bbr"));
+        let much =
+            self.lost_share().is_some_and(|share| share >= if bbr { 0.005 } else { POLICED });
+        let more = self.loss_rate().is_none_or(|by_loss| {
+            !response::fits(self.rate(), by_loss) && self.rate().0 > by_loss.0
+        });
+        much && more
+    }
+
+    /// What a stream with these losses gets (see [`response`]).
     pub fn loss_rate(&self) -> Option<BytesPerSecond> {
         let pair = self.single.pair;
-        let rtt = pair.rtt.p50.or(pair.rtt.min)?.as_secs_f64();
-        let loss = pair.counts.retransmitted_share().filter(|loss| *loss > 0.0)?;
-        (rtt > 0.0).then_some(BytesPerSecond(MATHIS * pair.mss?.0 as f64 / (rtt * loss.sqrt())))
+        let rtt = pair.rtt.p50.or(pair.rtt.min)?;
+        let control = pair.congestion_control.sender.as_deref();
+        response::rate(control, pair.mss?, rtt, self.lost_share()?)
+    }
+
+    /// Losses of the best level over those of the single stream: streams that fill a queue lose with
+    /// the square of their number, and random loss takes the same part of everything.
+    pub fn losses_grow(&self) -> Option<f64> {
+        let (best, one) = (self.best?.pair.kernel.lost_share?, self.lost_share()?);
+        (one > 0.0).then(|| best / one)
     }
 
     pub fn at_limit(&self) -> bool {
@@ -261,14 +321,21 @@ fn reached(held: &Held) -> bool {
 }
 
 pub fn queue_stands(pair: &PairSummary) -> bool {
-    pair.rtt.min.zip(pair.rtt.p50).is_some_and(|(min, loaded)| {
-        loaded > min.mul_f64(QUEUE_RATIO) && loaded > min.mul_f64(QUEUE_RATIO) + QUEUE_TIME
-    })
+    let Some((min, loaded)) = pair.rtt.min.zip(pair.rtt.p50) else { return false };
+    loaded > min + min.mul_f64(QUEUE_SHARE).min(QUEUE_LONG) + QUEUE_TIME
 }
 
-/// The end with a thread that uses a whole core.
+/// The end with a thread that uses a whole core, or all that it is given. Where a queue stands in
+/// the network, a thread that only waits does not hold the rate.
 pub fn full_thread(pair: &PairSummary) -> Option<(End, Cpu)> {
-    ends(pair).find(|(_, cpu)| cpu.busiest_thread >= THREAD_FULL)
+    let queue = queue_stands(pair);
+    ends(pair)
+        .filter(|(_, cpu)| {
+            let kept = cpu.occupied() >= THREAD_FULL
+                || cpu.throttled.is_some_and(|share| share >= THROTTLED_MUCH);
+            cpu.busiest_thread >= THREAD_FULL || (kept && !queue)
+        })
+        .max_by(|a, b| a.1.occupied().total_cmp(&b.1.occupied()))
 }
 
 /// The end with a core that interrupts or the hypervisor keep busy.
@@ -280,17 +347,13 @@ pub fn full_core(pair: &PairSummary) -> Option<(End, Cpu)> {
     })
 }
 
-fn ends(pair: &PairSummary) -> impl Iterator<Item = (End, Cpu)> {
+pub fn ends(pair: &PairSummary) -> impl Iterator<Item = (End, Cpu)> {
     let ends = [(End::Sender, pair.cpu.sender), (End::Receiver, pair.cpu.receiver)];
     ends.into_iter().filter_map(|(end, cpu)| Some((end, cpu?)))
 }
 
-/// (Σx)² / (n·Σx²) of the streams' bytes.
-fn jain(pair: &PairSummary) -> Option<f64> {
+fn jain_of(pair: &PairSummary) -> Option<f64> {
     let bytes: Option<Vec<f64>> =
         pair.streams.iter().map(|stream| stream.received.map(|bytes| bytes as f64)).collect();
-    let bytes = bytes.filter(|bytes| bytes.len() > 1)?;
-    let (sum, squares) =
-        bytes.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    (squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
+    jain(&bytes?).filter(|_| pair.streams.len() > 1)
 }

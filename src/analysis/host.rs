@@ -1,12 +1,12 @@
 //! Findings about the nodes themselves: settings, clocks, what was left behind.
 
-use redoline_proto::units::Bytes;
+use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp::BufferNeed;
 use super::case::{Case, DIRECTIONS};
 use super::finding::{Confidence, Detail, End, Finding, FindingId, Severity, Unit};
 use super::words::{milliseconds, rate};
-use crate::plan::node::{Direction, NodeId};
+use crate::plan::node::{Direction, NodeId, PairId};
 
 /// Clocks further apart than this make logs and lags hard to compare.
 const SKEW_NS: u64 = 1_000_000_000;
@@ -15,7 +15,59 @@ const SKEW_NS: u64 = 1_000_000_000;
 pub fn network_findings(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = maximum_below_need(case).into_iter().collect();
     findings.extend(DIRECTIONS.into_iter().filter_map(|direction| bbr_without_fq(case, direction)));
+    findings.extend(slow_interfaces(case));
     findings
+}
+
+/// Interfaces that are slower than what has to cross them, by their own word.
+fn slow_interfaces(case: &Case<'_>) -> Option<Finding> {
+    let slow: Vec<(NodeId, BytesPerSecond, BytesPerSecond, &'static str)> = case
+        .pairs()
+        .flat_map(|pair| {
+            let (primary, standby) = case.setup().ends(pair, Direction::PrimaryToStandby);
+            [(primary, standby), (standby, primary)]
+                .into_iter()
+                .filter_map(move |(node, peer)| slow_interface(case, pair, node, peer))
+        })
+        .collect();
+    let (node, speed, wanted, what) = *slow.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let sentence = format!(
+        "The redo interface of {} runs at {speed}, below {what} ({wanted}): a port that negotiated \
+         less than it can, or the wrong interface.",
+        case.name(node),
+    );
+    let id = FindingId::NicSpeedLow;
+    Some(
+        Finding::new(id, Severity::Warning, Confidence::Measured, sentence)
+            .nodes(slow.iter().map(|one| one.0))
+            .value(speed.0, Unit::BytesPerSecond)
+            .detail(Detail::Limit(speed)),
+    )
+}
+
+/// Its speed, and what it should carry: a thread's redo, or the node's part of the declared bandwidth.
+fn slow_interface(
+    case: &Case<'_>,
+    pair: PairId,
+    node: NodeId,
+    peer: NodeId,
+) -> Option<(NodeId, BytesPerSecond, BytesPerSecond, &'static str)> {
+    let interface = case.interface(node, peer).filter(|_| !case.is_virtual(node, peer))?;
+    let speed = interface.speed_mbit_per_s.filter(|speed| *speed > 0)?;
+    let speed = BytesPerSecond(speed as f64 * 125_000.0);
+    // A rate above it was measured: the number is the driver's fiction.
+    let carried =
+        DIRECTIONS.into_iter().filter_map(|way| Some(case.best_alone(pair, way)?.steady.rate.0));
+    if carried.fold(0.0, f64::max) > speed.0 {
+        return None;
+    }
+    let pairs = case.pair_count().max(1) as f64;
+    let part = case.setup().declared_bandwidth().map(|rate| BytesPerSecond(rate.0 / pairs));
+    let needed = case.required(pair).map(|rate| (rate, "what the databases need"));
+    let declared = part.map(|rate| (rate, "its part of the declared bandwidth"));
+    let (wanted, what) =
+        needed.into_iter().chain(declared).find(|(wanted, _)| wanted.0 > speed.0)?;
+    Some((node, speed, wanted, what))
 }
 
 /// About the nodes, whatever was measured.

@@ -8,6 +8,9 @@ pub mod looks;
 #[cfg(test)]
 mod noise;
 pub mod window;
+mod readings;
+pub mod kernel;
+pub mod host_use;
 pub mod throughput;
 pub mod sync;
 pub mod path;
@@ -22,9 +25,22 @@ pub mod bdp;
 pub mod series;
 pub mod finding;
 pub mod case;
+mod response;
 pub mod flow;
 pub mod cause;
+mod processor;
+mod losses;
+mod link;
 pub mod network;
+pub mod ports;
+mod packets;
+mod traffic;
+mod delay;
+mod credit;
+mod hashing;
+mod coding;
+pub mod commit;
+mod unknown;
 pub mod need;
 pub mod instantiation;
 pub mod storage_rules;
@@ -44,7 +60,7 @@ use throughput::Summary;
 use verdict::Verdict;
 
 /// Grows with every change of a rule, so that a report tells by which rules it was made.
-pub const ANALYSIS_VERSION: u32 = 2;
+pub const ANALYSIS_VERSION: u32 = 3;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
@@ -77,7 +93,16 @@ pub fn analyse(record: &RunRecord) -> Analysis {
         findings
             .extend(DIRECTIONS.into_iter().flat_map(|direction| cause::findings(&case, direction)));
         findings.extend(network::findings(&case));
+        findings.extend(credit::findings(&case));
+        findings.extend(hashing::findings(&case));
+        findings.extend(packets::findings(&case));
+        findings.extend(traffic::findings(&case));
+        findings.extend(delay::findings(&case));
+        findings.extend(ports::findings(&case));
+        findings.extend(commit::findings(&case));
+        findings.extend(coding::findings(&case));
         findings.extend(host::network_findings(&case));
+        findings.extend(unknown::findings(&case, &findings));
     }
     findings.extend(storage_rules::findings(&case));
     findings.extend(host::findings(&case));

@@ -10,9 +10,9 @@ use crate::record::setup::Setup;
 const HEADERS_IPV4: u64 = 40;
 const HEADERS_IPV6: u64 = 60;
 /// TCP timestamps take this much of every segment (RFC 7323).
-const TIMESTAMPS: u64 = 12;
+pub const TIMESTAMPS: u64 = 12;
 /// Other options may take a little more.
-const SLACK: u64 = 16;
+pub const SLACK: u64 = 16;
 
 /// Takes the rates from a test that did not reach the MTU it asked for: they are those of another
 /// MTU, and a clamp can only lower it.
@@ -43,7 +43,8 @@ fn not_reached(setup: &Setup, pair: &PairSummary, mtu: u64) -> Option<String> {
     ))
 }
 
-fn headers(setup: &Setup, pair: PairId) -> u64 {
+/// Of IPv4 or IPv6, and TCP.
+pub fn headers(setup: &Setup, pair: PairId) -> u64 {
     let ipv6 = setup.nodes[setup.pairs[pair.0].primary.0].redo_address.contains(':');
     if ipv6 { HEADERS_IPV6 } else { HEADERS_IPV4 }
 }

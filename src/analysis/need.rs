@@ -3,6 +3,7 @@
 use redoline_proto::units::BytesPerSecond;
 
 use super::case::{Case, DIRECTIONS, held_by_runbook};
+use super::credit::credit_of;
 use super::finding::{Confidence, Finding, FindingId, NeedJudged, Severity, Unit};
 use super::steady::Steady;
 use super::throughput::Summary;
@@ -72,6 +73,8 @@ struct Measured<'a> {
     held: bool,
     /// Every pair gave its part.
     complete: bool,
+    /// What was left once a credit that the path lends was used up.
+    sustained: Option<BytesPerSecond>,
 }
 
 fn unjudged(
@@ -111,6 +114,7 @@ fn of_thread(
                 limit: single.summary.request.rate_limit,
                 held: held_by_runbook(single.summary),
                 complete: true,
+                sustained: credit_of(single.summary).map(|credit| credit.later),
             });
             let nothing = "one stream was not measured";
             judge(&Subject { name, need }, measured.as_ref(), nothing).pairs([pair]).nodes(node)
@@ -143,6 +147,7 @@ fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding>
             limit: limit_of_all(summary),
             held: held_by_runbook(summary),
             complete: summary.complete(),
+            sustained: credit_of(summary).map(|credit| credit.later),
         })
     });
     Some(judge(&subject, together.as_ref(), "all nodes at once were not measured"))
@@ -165,6 +170,12 @@ fn judge(subject: &Subject, measured: Option<&Measured<'_>>, nothing: &str) -> F
             format!("the runbook's limit of {} is below it", rate(limit))
         }
         (None, _, _) | (_, None, _) => "too few samples were taken".to_owned(),
+        (_, Some(most), _)
+            if most.0 >= required.0 && test.sustained.is_some_and(|later| later.0 < required.0) =>
+        {
+            let later = test.sustained.map_or_else(String::new, rate);
+            format!("the path lends a credit at the beginning and then carries {later}")
+        }
         (Some(least), _, _) if least.0 >= required.0 => return met(subject, test),
         _ if test.held => "the runbook's own limit held the rate".to_owned(),
         (_, Some(most), _) if most.0 < required.0 && test.complete => {

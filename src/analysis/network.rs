@@ -4,11 +4,12 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
 use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
+use super::fairness;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::SeriesResult;
 use super::steady::{Steady, TARGET};
 use super::throughput::Summary;
-use super::words::{count, percent, rate, steady};
+use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::measurement::{MeasurementId, Variable};
 
@@ -28,8 +29,6 @@ const SHARED: f64 = 0.90;
 const BELOW_DECLARED: f64 = 0.90;
 /// Of an Ethernet packet of 1500 bytes with TCP timestamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
-/// Drivers that pass unsegmented packets on, so that the MTU says nothing.
-const UNSEGMENTED: [&str; 3] = ["veth", "loopback", "tun"];
 
 pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = asymmetric(case);
@@ -133,10 +132,11 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     }
     let sentence = format!(
         "All nodes at once carry {} from {direction}; one after the other, with the same {} per \
-         pair, they carry {} in sum: they share something on the way.",
+         pair, they carry {} in sum: they share something on the way.{}",
         steady(at_once),
         count(together.request.num_conn, "connection"),
         rate(BytesPerSecond(sum)),
+        shares(case, together),
     );
     let mut finding =
         Finding::new(FindingId::SharedBottleneck, Severity::Info, Confidence::Measured, sentence)
@@ -150,11 +150,25 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
                     rate(BytesPerSecond(sum))
                 ),
             )
-            .evidence(together.id, RATE);
+            .evidence(together.id, RATE)
+            .evidence(together.id, &["pairs[].bytes_per_second", "pair_fairness"]);
     for one in alone {
         finding = finding.pairs([one.pair.pair]).evidence(one.id, RATE);
     }
     Some(finding)
+}
+
+/// What each pair got of a test of several, and how evenly that is.
+fn shares(case: &Case<'_>, together: &Summary) -> String {
+    let Some(fairness) = fairness::of_pairs(together) else { return String::new() };
+    let parts: Vec<String> = fairness
+        .parts
+        .iter()
+        .map(|part| {
+            format!("{} gets {}", case.way(part.name, together.direction), percent(part.share))
+        })
+        .collect();
+    format!(" Of it, {} (Jain's index {:.2}).", list(&parts), fairness.jain)
 }
 
 /// A pair alone with the same connections and sockets as a test of several pairs.
@@ -280,17 +294,20 @@ struct Capped {
 }
 
 fn cut_down(case: &Case<'_>, test: &Summary) -> Vec<Capped> {
-    let Some(requested) = test.request.socket.socket_buffer_bytes.map(Bytes) else {
-        return Vec::new();
-    };
+    let socket = &test.request.socket;
+    let asked = [
+        socket.send_buffer_bytes.or(socket.socket_buffer_bytes),
+        socket.receive_buffer_bytes.or(socket.socket_buffer_bytes),
+    ];
     let ends = test.pairs.iter().flat_map(|pair| {
         let (sender, receiver) = case.setup().ends(pair.pair, test.direction);
         [
-            (sender, pair.granted.send_buffer, "net.core.wmem_max"),
-            (receiver, pair.granted.receive_buffer, "net.core.rmem_max"),
+            (sender, asked[0], pair.granted.send_buffer, "net.core.wmem_max"),
+            (receiver, asked[1], pair.granted.receive_buffer, "net.core.rmem_max"),
         ]
     });
-    ends.filter_map(|(node, granted, setting)| {
+    ends.filter_map(|(node, requested, granted, setting)| {
+        let requested = Bytes(requested?);
         let granted = granted.filter(|granted| bdp::capped(requested, *granted))?;
         Some(Capped { node, id: test.id, requested, granted, setting })
     })
@@ -349,10 +366,7 @@ fn fixed_buffer(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
 fn jumbo(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
     let (pair, direction) = (series.pair?, series.direction?);
     let (sender, receiver) = case.setup().ends(pair, direction);
-    let unsegmented = [case.driver(sender, receiver), case.driver(receiver, sender)]
-        .iter()
-        .flatten()
-        .any(|driver| UNSEGMENTED.contains(driver));
+    let unsegmented = case.is_virtual(sender, receiver) || case.is_virtual(receiver, sender);
     if series.variable != Variable::Mtu || unsegmented {
         return None;
     }

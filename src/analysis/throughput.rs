@@ -6,7 +6,10 @@ use redoline_proto::tcp_info::TcpInfo;
 use redoline_proto::transfer::{StreamEnd, StreamStart};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
+use super::host_use::{self, HostUse};
+use super::kernel::{self, Kernel};
 use super::path::PathSummary;
+use super::readings::{end_of, ends, growth, known, last_known, starts};
 use super::steady::{Interval, Steady, steady};
 use super::sync::{self, SyncSummary};
 use super::window::{self, Track, Window};
@@ -62,6 +65,10 @@ pub struct PairSummary {
     pub failed: bool,
     /// Of a SYNC test.
     pub sync: Option<SyncSummary>,
+    /// What else the kernels counted.
+    pub kernel: Kernel,
+    /// What each end's host carried meanwhile, on every interface.
+    pub host: BothEnds<HostUse>,
 }
 
 /// Sums over streams; a difference is taken from the reading after connect.
@@ -106,6 +113,12 @@ pub struct Cpu {
     pub steal: Option<f64>,
     /// 0 to 1.
     pub busiest_core: Option<f64>,
+    /// Of that core, 0 to 1.
+    pub busiest_core_softirq: Option<f64>,
+    /// What the busiest thread waited for a processor although it could have run.
+    pub waiting: Option<f64>,
+    /// What the control group was kept from running.
+    pub throttled: Option<f64>,
 }
 
 /// As getsockopt reports them: on Linux twice what surely carries data.
@@ -148,6 +161,16 @@ impl Summary {
 
     pub fn min_rtt(&self) -> Option<Duration> {
         self.pairs.iter().filter_map(|pair| pair.rtt.min).min()
+    }
+}
+
+impl Cpu {
+    /// The share of the time that the busiest thread ran or was kept from running: by other
+    /// processes (it waited for a processor) or by its control group's quota. 0 to about 1.
+    ///
+    /// Time under a quota is also waiting where the kernel counts that, so only one of both is added.
+    pub fn occupied(&self) -> f64 {
+        self.busiest_thread + self.waiting.or(self.throttled).unwrap_or_default()
     }
 }
 
@@ -259,51 +282,13 @@ fn pair_summary(pair: &PairTransfer, window: Option<Window>, alone: bool) -> Pai
         streams: starts(sender).iter().map(|start| stream(pair, start)).collect(),
         failed: pair.failure.is_some(),
         sync: None,
+        kernel: kernel::of(pair, steady.as_ref()),
+        host: BothEnds {
+            sender: host_use::of(&pair.sender),
+            receiver: host_use::of(&pair.receiver),
+        },
         steady,
     }
-}
-
-fn starts(end: &EndRecord) -> &[StreamStart] {
-    end.connected.as_ref().map_or(&[], |connected| &connected.streams)
-}
-
-fn ends(end: &EndRecord) -> &[StreamEnd] {
-    end.end.as_ref().map_or(&[], |end| &end.streams)
-}
-
-fn start_of(end: &EndRecord, stream: u32) -> Option<&StreamStart> {
-    starts(end).iter().find(|start| start.stream == stream)
-}
-
-fn end_of(end: &EndRecord, stream: u32) -> Option<&StreamEnd> {
-    ends(end).iter().find(|end| end.stream == stream)
-}
-
-/// What readings and ends know of a field.
-fn known<T>(
-    end: &EndRecord,
-    field: impl Fn(&TcpInfo) -> Option<T> + Copy,
-) -> impl DoubleEndedIterator<Item = T> {
-    let readings = end.readings.iter().filter_map(move |reading| field(&reading.tcp));
-    readings.chain(ends(end).iter().filter_map(move |end| field(&end.tcp)))
-}
-
-fn last_known<T>(end: &EndRecord, field: impl Fn(&TcpInfo) -> Option<T> + Copy) -> Option<T> {
-    let last = known(end, field).next_back();
-    last.or_else(|| starts(end).iter().rev().find_map(|start| field(&start.tcp)))
-}
-
-/// The sum over streams of what a counter grew by; `None` when any stream's growth is unknown.
-fn growth(end: &EndRecord, field: impl Fn(&TcpInfo) -> Option<u64>) -> Option<u64> {
-    let streams = ends(end);
-    (!streams.is_empty()).then_some(())?;
-    streams
-        .iter()
-        .map(|last| {
-            let first = start_of(end, last.stream)?;
-            Some(field(&last.tcp)?.saturating_sub(field(&first.tcp)?))
-        })
-        .sum()
 }
 
 fn counts(pair: &PairTransfer) -> Counts {
@@ -395,6 +380,9 @@ fn cpu(end: &EndRecord) -> Option<Cpu> {
         softirq: cpu.host_softirq_cores,
         steal: cpu.host_steal_cores,
         busiest_core: cpu.busiest_core_share,
+        busiest_core_softirq: cpu.busiest_core_softirq_share,
+        waiting: cpu.busiest_thread_wait_us.map(cores),
+        throttled: cpu.throttled_us.map(cores),
     })
 }
 

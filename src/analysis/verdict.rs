@@ -5,7 +5,7 @@ use redoline_proto::units::BytesPerSecond;
 
 use super::case::{Case, DIRECTIONS};
 use super::finding::{
-    Confidence, Detail, End, Finding, FindingId, NeedJudged, PerFlow, WindowBound,
+    Confidence, Detail, End, Finding, FindingId, NeedJudged, PerFlow, Severity, WindowBound,
 };
 use super::merge::merged;
 use super::need::is_planned;
@@ -45,10 +45,12 @@ pub fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     let unknown = of(findings, &[FindingId::NeedCannotBeJudged]);
     let met = of(findings, &[FindingId::NeedMet, FindingId::InstantiationInTime]);
     if !missed.is_empty() || !surely_slow.is_empty() {
-        return not_met(findings, &missed, &surely_slow);
+        let mut verdict = not_met(findings, &missed, &surely_slow);
+        verdict.sentence += &commit(case).map_or(String::new(), |commit| format!(" {commit}"));
+        return verdict;
     }
     if !unknown.is_empty() {
-        return cannot_tell(&unknown, &met);
+        return cannot_tell(findings, &unknown, &met);
     }
     if met.is_empty() && slow.is_empty() {
         return not_tested(
@@ -56,7 +58,7 @@ pub fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
             Vec::new(),
         );
     }
-    met_or_conditional(case, &met, &slow)
+    met_or_conditional(case, findings, &met, &slow)
 }
 
 fn not_tested(sentence: String, findings: Vec<FindingId>) -> Verdict {
@@ -149,7 +151,12 @@ fn causes<'a>(findings: &'a [Finding], need: &Finding) -> Vec<&'a Finding> {
                 FindingId::PerFlowLimit
                 | FindingId::WindowLimited
                 | FindingId::LossLimited
+                | FindingId::SlowReader
                 | FindingId::CpuLimited => of_thread && touches,
+                // Rates that are not those of an ordinary day on the right way.
+                FindingId::WrongInterface | FindingId::BackgroundTraffic => {
+                    touches && finding.severity >= Severity::Warning
+                }
                 FindingId::LinkLimited => !of_thread || single_fills(findings, need),
                 _ => false,
             }
@@ -163,7 +170,10 @@ fn single_fills(findings: &[Finding], need: &Finding) -> bool {
         finding.direction == need.direction
             && matches!(
                 finding.id,
-                FindingId::PerFlowLimit | FindingId::WindowLimited | FindingId::LossLimited
+                FindingId::PerFlowLimit
+                    | FindingId::WindowLimited
+                    | FindingId::LossLimited
+                    | FindingId::SlowReader
             )
     })
 }
@@ -224,9 +234,13 @@ fn window_remedy(bound: &WindowBound, required: BytesPerSecond) -> Option<String
     ))
 }
 
-fn cannot_tell(unknown: &[&Finding], met: &[&Finding]) -> Verdict {
+/// Why nothing could be measured stands behind what could not be judged.
+fn cannot_tell(findings: &[Finding], unknown: &[&Finding], met: &[&Finding]) -> Verdict {
+    let blocked = of(findings, &[FindingId::MtuBlackHole, FindingId::UnreachablePort]);
+    let reasons = merged(blocked.iter().copied().cloned().collect());
     let told = merged(unknown.iter().copied().cloned().collect());
-    let sentences: Vec<&str> = told.iter().map(|finding| &*finding.sentence).collect();
+    let sentences: Vec<&str> =
+        told.iter().chain(&reasons).map(|finding| &*finding.sentence).collect();
     let rest = if met.is_empty() { "" } else { " What could be judged is met." };
     Verdict {
         answer: Answer::CannotTell,
@@ -235,11 +249,32 @@ fn cannot_tell(unknown: &[&Finding], met: &[&Finding]) -> Verdict {
             rest,
             sentences.join(" ")
         ),
-        findings: ids(unknown.iter().copied()),
+        findings: ids(unknown.iter().chain(&blocked).copied()),
     }
 }
 
-fn met_or_conditional(case: &Case<'_>, met: &[&Finding], slow: &[&Finding]) -> Verdict {
+fn is_sync(case: &Case<'_>) -> bool {
+    case.setup().need.as_ref().is_some_and(|need| need.transport != Transport::Async)
+}
+
+/// What SYNC was measured to cost, where it is what the databases will use: the longest of all pairs
+/// from primary to standby.
+fn commit(case: &Case<'_>) -> Option<String> {
+    let measured = case
+        .pairs()
+        .filter_map(|pair| super::commit::plainest(case, pair, Direction::PrimaryToStandby));
+    let (_, slowest) = measured
+        .filter(|_| is_sync(case))
+        .max_by(|a, b| a.1.total.mean_us.total_cmp(&b.1.total.mean_us))?;
+    Some(format!("{}.", super::commit::cost(case, slowest)))
+}
+
+fn met_or_conditional(
+    case: &Case<'_>,
+    findings: &[Finding],
+    met: &[&Finding],
+    slow: &[&Finding],
+) -> Verdict {
     let mut conditions: Vec<String> = slow.iter().map(|finding| finding.sentence.clone()).collect();
     if !is_planned(case, Direction::StandbyToPrimary) {
         conditions.push(
@@ -248,29 +283,37 @@ fn met_or_conditional(case: &Case<'_>, met: &[&Finding], slow: &[&Finding]) -> V
                 .to_owned(),
         );
     }
-    if case.setup().need.as_ref().is_some_and(|need| need.transport != Transport::Async) {
+    let commit = commit(case);
+    if commit.is_none() && is_sync(case) {
         conditions.push(
             "The transport is synchronous, so the latency of each write counts as well; it was not \
              measured."
                 .to_owned(),
         );
     }
+    let far = of(findings, &[FindingId::LatencyTooHighForSync]);
+    if is_sync(case) {
+        conditions.extend(far.iter().map(|finding| finding.sentence.clone()));
+    }
+    let commit = commit.map_or(String::new(), |commit| format!(" {commit}"));
     let closest = met
         .iter()
         .filter(|finding| judged(finding).is_some())
         .min_by(|a, b| share(a).total_cmp(&share(b)))
         .map_or(String::new(), |finding| format!(" The closest: {}", finding.sentence));
-    let used = ids(met.iter().chain(slow).copied());
+    let sync = of(findings, &[FindingId::SyncOverhead]);
+    let sync = far.iter().chain(&sync).filter(|_| is_sync(case));
+    let used = ids(met.iter().chain(slow).chain(sync).copied());
     match conditions.is_empty() {
         true => Verdict {
             answer: Answer::Met,
-            sentence: format!("The need is met.{closest}"),
+            sentence: format!("The need is met.{closest}{commit}"),
             findings: used,
         },
         false => Verdict {
             answer: Answer::Conditional,
             sentence: format!(
-                "The need is met under conditions. {}{closest}",
+                "The need is met under conditions. {}{closest}{commit}",
                 conditions.join(" ")
             ),
             findings: used,

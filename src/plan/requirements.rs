@@ -32,6 +32,7 @@ pub fn need(node: &Node, threads: Option<&[u32]>) -> Result<Need, Faults> {
         threads: redo.threads,
         total: redo.total,
         write_size: redo.write_size,
+        local_write: None,
         headroom: fields.read("headroom", |node| value::share(node, 10.0)).unwrap_or_default(),
         transport: match transport {
             Some("sync") => Transport::Sync,

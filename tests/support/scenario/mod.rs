@@ -4,6 +4,7 @@
 //! of its own limit, its window over the round trip, what losses leave, and its part of the link.
 
 mod path;
+mod planted;
 mod run;
 mod setup;
 mod storage;
@@ -79,6 +80,30 @@ pub struct Network {
     pub jumbo_gain: Option<String>,
     /// The rate falls to this share of itself after two thirds of a test.
     pub falls_to: Option<String>,
+    /// What a test gets at the beginning, until it has used up the credit.
+    pub early: Option<String>,
+    pub credit: Option<String>,
+    /// To which something on the way clamps segments, with their options.
+    pub mss: Option<u64>,
+    /// What is larger than `mtu` vanishes without a word.
+    pub swallows: bool,
+    /// The receiver's agent is not reached, so its kernel answers the probes.
+    pub by_icmp: bool,
+    /// Of others, the same way through the same interfaces.
+    pub background: Option<String>,
+    /// The data port.
+    pub blocked: Option<Blocked>,
+    /// Part of the packets that overtake others.
+    pub overtaking: Option<String>,
+    /// Flows on each of several equal links, where so many are sent.
+    pub hash: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocked {
+    Reject,
+    Drop,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -100,6 +125,26 @@ pub struct Hosts {
     /// A stream that waits for its send buffer sends in bursts that add so much to its round trip,
     /// and the kernel counts none of the waiting: as Linux 6.18 does with buffers below 128 KiB.
     pub bursts: Option<String>,
+    pub interface_mtu: Option<u32>,
+    /// A path MTU that the senders' kernels knew before.
+    pub remembered: Option<u32>,
+    /// What a receiver can take with what its processor gives it.
+    pub receiver_rate: Option<String>,
+    /// Of a core, that a control group leaves to the receivers and to the senders.
+    pub receiver_quota: Option<String>,
+    pub sender_quota: Option<String>,
+    /// What a receiver takes, having processor time left.
+    pub reader_rate: Option<String>,
+    /// Of the receivers' busiest core.
+    pub interrupts: Option<String>,
+    pub speed_mbit: Option<u64>,
+    /// The senders' data leave by another interface than the one with the redo address.
+    pub wrong_interface: bool,
+    pub bond_members: Vec<String>,
+    /// What one stream gets when it is encrypted or compressed.
+    pub coding_rate: Option<String>,
+    /// To the standby's scratch file.
+    pub write: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -109,6 +154,7 @@ pub struct NeedText {
     pub total: Option<String>,
     pub headroom: Option<String>,
     pub transport: crate::plan::need::Transport,
+    pub local_write: Option<String>,
     pub database_size: Option<String>,
     pub instantiate_within: Option<String>,
 }

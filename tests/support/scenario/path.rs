@@ -4,11 +4,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redoline_proto::handshake::ClockOffset;
 use redoline_proto::tcp_info::TcpInfo;
-use redoline_proto::transfer::{
-    Connected, CpuUse, Reading, Sample, StreamEnd, StreamStart, TransferEnd,
-};
+use redoline_proto::transfer::{Connected, Reading, Sample, StreamEnd, StreamStart, TransferEnd};
 use redoline_proto::units::{Bytes, BytesPerSecond, Share};
 
+use super::planted::{Planted, Work};
 use super::{Hosts, Network, optional, quantity, time};
 use crate::record::measurement::EndRecord;
 
@@ -43,6 +42,7 @@ pub struct Path {
     pub congestion_control: String,
     pub old_kernel: bool,
     pub bursts_us: u64,
+    pub planted: Planted,
 }
 
 /// One pair's part of a test.
@@ -58,6 +58,8 @@ pub struct Test {
     pub seconds: i64,
     pub start_ns: i64,
     pub seed: u64,
+    /// Encrypted or compressed.
+    pub coded: bool,
 }
 
 /// What holds a flow.
@@ -71,6 +73,9 @@ struct Held {
     send_buffer: u64,
     receive_buffer: u64,
     cpu_full: bool,
+    /// Held by the receiver's processor, and by its process without one.
+    receiver_full: bool,
+    unread: bool,
 }
 
 impl Path {
@@ -105,6 +110,7 @@ impl Path {
                 .unwrap_or_else(|| "cubic".to_owned()),
             old_kernel: hosts.old_kernel,
             bursts_us: micros(hosts.bursts.as_ref()),
+            planted: Planted::of(network, hosts),
         }
     }
 
@@ -121,15 +127,20 @@ impl Path {
         let own = self.per_flow * if test.pair == 0 { 1.0 } else { self.second_pair };
         let jumbo =
             if test.mtu == Some(9000) && self.mtu >= 9000 { 1.0 + self.jumbo_gain } else { 1.0 };
-        let flow = own.min(by_send).min(by_receive).min(by_loss).min(self.cpu_rate) * jumbo;
+        let planted = &self.planted;
+        let reader = planted.receiver_rate.min(planted.reader_rate);
+        let coding = if test.coded { planted.coding_rate } else { f64::INFINITY };
+        let node = self.cpu_rate.min(reader).min(coding);
+        let flow = own.min(by_send).min(by_receive).min(by_loss).min(node) * jumbo;
         let demand = flow * f64::from(test.num_conn);
         let link = self.link / test.sharing as f64;
         let limit = test.rate_limit.map_or(f64::INFINITY, |limit| limit.0);
         let aggregate = demand.min(link).min(limit);
         let network = aggregate < limit && (demand > link || flow >= own * 0.999);
         let queue = network && self.queue_us > 0;
-        let window = !network && aggregate < limit && flow < by_loss.min(self.cpu_rate);
-        let cpu_full = flow >= self.cpu_rate * 0.999 && aggregate < link;
+        let window = !network && aggregate < limit && flow < by_loss.min(node);
+        let cpu_full = flow >= self.cpu_rate.min(coding) * 0.999 && aggregate < link;
+        let of_reader = flow >= reader * 0.999 && aggregate < link;
         let wanted = 4 * (aggregate / f64::from(test.num_conn) * rtt) as u64 + 87_380;
         Held {
             aggregate,
@@ -140,10 +151,15 @@ impl Path {
                 true => 0.93,
                 false => 0.42,
             },
-            receive_window_share: if window && by_receive < by_send { 0.95 } else { 0.05 },
+            receive_window_share: match window && by_receive < by_send || of_reader {
+                true => 0.95,
+                false => 0.05,
+            },
             send_buffer: fixed.unwrap_or(if window { send } else { wanted.min(send) }),
             receive_buffer: fixed.unwrap_or(if window { receive } else { wanted.min(receive) }),
             cpu_full,
+            receiver_full: of_reader && planted.receiver_rate <= planted.reader_rate,
+            unread: of_reader,
         }
     }
 
@@ -181,7 +197,10 @@ impl Path {
                     first_byte_ns: receiving.then_some(span.0),
                     last_byte_ns: receiving.then_some(span.1),
                     tcp: if receiving {
-                        TcpInfo::default()
+                        TcpInfo {
+                            advmss_bytes: Some(u64::from(self.planted.interface_mtu) - 52),
+                            ..TcpInfo::default()
+                        }
                     } else {
                         self.last(test, &held, *bytes)
                     },
@@ -191,49 +210,105 @@ impl Path {
                 })
                 .collect()
         };
-        let done = |clock: ClockOffset, streams, cpu| TransferEnd {
-            streams,
-            cpu,
-            stopped: None,
-            strangers: 0,
-            at_ns: test.start_ns + test.seconds * 1_000_000_000 + clock.offset_ns,
-            acknowledgements: None,
-            interfaces: Vec::new(),
-            softnet: None,
+        let total: u64 = received.iter().sum();
+        let done = |clock: ClockOffset, streams, receiving: bool| {
+            let work = self.work(test, &held, total, receiving);
+            TransferEnd {
+                streams,
+                cpu: self.planted.cpu(work),
+                stopped: None,
+                strangers: 0,
+                at_ns: test.start_ns + test.seconds * 1_000_000_000 + clock.offset_ns,
+                acknowledgements: None,
+                interfaces: self.planted.interfaces(work),
+                softnet: Some(self.planted.softnet()),
+            }
         };
-        let cpu = cpu(test, held.cpu_full);
         (
-            EndRecord {
-                readings,
-                end: Some(done(sender, ends(0, false), cpu.clone())),
-                ..end(sender)
-            },
-            EndRecord {
-                samples,
-                end: Some(done(receiver, ends(0, true), self::cpu(test, false))),
-                ..end(receiver)
-            },
+            EndRecord { readings, end: Some(done(sender, ends(0, false), false)), ..end(sender) },
+            EndRecord { samples, end: Some(done(receiver, ends(0, true), true)), ..end(receiver) },
         )
+    }
+
+    fn work(&self, test: Test, held: &Held, bytes: u64, receiving: bool) -> Work {
+        let full = if receiving { held.receiver_full } else { held.cpu_full };
+        let quota = if receiving { self.planted.receiver_quota } else { self.planted.sender_quota };
+        let quota = quota.filter(|_| full);
+        Work {
+            receiving,
+            bytes,
+            packets: bytes / MSS,
+            seconds: test.seconds,
+            thread: quota.unwrap_or(if full { 0.97 } else { 0.1 }),
+            kept: quota.map_or(0.0, |quota| 0.97 - quota),
+            throttled: quota.is_some(),
+        }
+    }
+
+    /// Both ends of a connection that stands and gets nothing through.
+    pub fn stuck(
+        &self,
+        test: Test,
+        sender: ClockOffset,
+        receiver: ClockOffset,
+    ) -> (EndRecord, EndRecord) {
+        let (mut from, mut to) = self.transfer(test, sender, receiver);
+        to.samples.clear();
+        let silent = |end: &mut EndRecord, tcp: TcpInfo| {
+            end.readings.clear();
+            for stream in end.end.iter_mut().flat_map(|end| &mut end.streams) {
+                (stream.bytes, stream.drained) = (0, false);
+                (stream.first_byte_ns, stream.last_byte_ns) = (None, None);
+                stream.tcp = tcp.clone();
+            }
+        };
+        let held = self.held(test);
+        let last = TcpInfo {
+            bytes_acked: Some(TOKEN + 1),
+            bytes_sent: Some(2 * TOKEN + 40_000),
+            ..self.last(test, &held, 0)
+        };
+        let stuck = self.planted.silent();
+        silent(
+            &mut from,
+            TcpInfo {
+                backoff: stuck.backoff,
+                unacked_packets: stuck.unacked_packets,
+                snd_cwnd_packets: stuck.snd_cwnd_packets,
+                ..last
+            },
+        );
+        silent(&mut to, TcpInfo::default());
+        (from, to)
     }
 
     fn samples(&self, test: Test, aggregate: f64, ahead_ns: i64) -> Vec<Sample> {
         let mut random = StdRng::seed_from_u64(test.seed);
         let count = test.seconds * 1_000_000_000 / SAMPLE_NS;
         let streams = test.num_conn as usize;
+        let weights = self.planted.weights(streams);
+        let mut credit = self.planted.credit;
         (0..count)
             .map(|i| {
                 // Half a second of ramp.
                 let ramp = if i < 2 { 0.25 + 0.35 * i as f64 } else { 1.0 };
                 let level = if 3 * i > 2 * count { self.falls_to } else { 1.0 };
                 let noise = 1.0 + self.noise * 1.732 * (2.0 * random.random::<f64>() - 1.0);
-                let each =
-                    aggregate * ramp * level * noise * SAMPLE_NS as f64 / 1e9 / streams as f64;
+                let seconds = SAMPLE_NS as f64 / 1e9;
+                let more = (self.planted.early - aggregate).max(0.0) * ramp * seconds;
+                let lent = more.min(credit);
+                credit -= lent;
+                let all = aggregate * ramp * level * noise * seconds + lent;
+                let each = all / streams as f64;
                 let from_ns = test.start_ns + i * SAMPLE_NS + ahead_ns;
                 Sample {
                     from_ns,
                     to_ns: from_ns + SAMPLE_NS,
-                    stream_bytes: (0..streams)
-                        .map(|_| (each * (0.99 + 0.02 * random.random::<f64>())) as u64)
+                    stream_bytes: weights
+                        .iter()
+                        .map(|weight| {
+                            (each * weight * (0.99 + 0.02 * random.random::<f64>())) as u64
+                        })
                         .collect(),
                 }
             })
@@ -251,19 +326,28 @@ impl Path {
                     min_rtt_us: (!self.old_kernel).then_some(self.rtt_us),
                     snd_mss_bytes: Some(self.mss(test.mtu)),
                     path_mtu_bytes: Some(self.path_mtu(test.mtu)),
-                    snd_wnd_bytes: (!self.old_kernel).then_some(held.receive_buffer / 2),
+                    snd_wnd_bytes: (!self.old_kernel).then_some(self.window(held, second)),
                     ..TcpInfo::default()
                 },
             })
             .collect()
     }
 
+    /// What the receiver offers: all of its buffer, or what its process leaves of it.
+    fn window(&self, held: &Held, second: i64) -> u64 {
+        if held.unread && second > 1 { 2000 } else { held.receive_buffer / 2 }
+    }
+
     fn path_mtu(&self, asked: Option<u32>) -> u64 {
-        u64::from(asked.unwrap_or(1500).min(self.mtu))
+        let told = if self.planted.swallows { 9000 } else { self.mtu };
+        let own = self.planted.interface_mtu.min(self.planted.remembered.unwrap_or(9000));
+        u64::from(asked.unwrap_or(own).min(told))
     }
 
     fn mss(&self, asked: Option<u32>) -> u64 {
-        asked.map_or(MSS, |asked| u64::from(asked.min(self.mtu)) - 52)
+        let clamped = self.planted.mss.map_or(u64::MAX, |mss| mss - 12);
+        let own = self.path_mtu(None) - 52;
+        asked.map_or(own, |asked| u64::from(asked.min(self.mtu)) - 52).min(clamped)
     }
 
     fn loaded_us(&self, held: &Held) -> u64 {
@@ -282,13 +366,18 @@ impl Path {
                 remote: format!("203.0.113.{}:5555", 11 + test.pair),
                 congestion_control: self.congestion_control.clone(),
                 buffer_forced: false,
-                known_path_mtu_bytes: None,
+                known_path_mtu_bytes: self.planted.remembered.map(u64::from),
                 send_buffer_bytes: if test.buffer.is_some() { held.send_buffer } else { 16_384 },
                 receive_buffer_bytes: match test.buffer {
                     Some(_) => held.receive_buffer,
                     None => 131_072,
                 },
                 tcp: TcpInfo {
+                    snd_mss_bytes: Some(self.mss(test.mtu)),
+                    advmss_bytes: Some(u64::from(self.planted.interface_mtu) - 52),
+                    delivered_packets: (!self.old_kernel).then_some(2),
+                    reord_seen: (!self.old_kernel).then_some(0),
+                    rcv_ooopack: (!self.old_kernel).then_some(0),
                     rtt_us: Some(self.rtt_us + self.rtt_us / 100),
                     // The SYN and the token.
                     bytes_acked: (!self.old_kernel).then_some(TOKEN + 1),
@@ -330,24 +419,11 @@ impl Path {
             busy_time_us: Some(busy),
             rwnd_limited_us: Some(share(held.receive_window_share)),
             sndbuf_limited_us: Some(share(held.send_buffer_share)),
-            snd_wnd_bytes: Some(held.receive_buffer / 2),
+            snd_wnd_bytes: Some(self.window(held, test.seconds)),
+            delivered_packets: Some(2 + bytes / MSS),
+            reord_seen: Some((bytes as f64 / MSS as f64 * self.planted.overtaking) as u64),
             ..basic
         }
-    }
-}
-
-fn cpu(test: Test, full: bool) -> CpuUse {
-    let elapsed_us = test.seconds as u64 * 1_000_000;
-    let busiest_thread_us = if full { elapsed_us * 97 / 100 } else { elapsed_us / 10 };
-    CpuUse {
-        threads_us: busiest_thread_us + elapsed_us / 50,
-        busiest_thread_us,
-        elapsed_us,
-        host_cores: Some(if full { 1.3 } else { 0.4 }),
-        host_softirq_cores: Some(0.1),
-        host_steal_cores: Some(0.0),
-        busiest_core_share: Some(if full { 0.99 } else { 0.4 }),
-        ..CpuUse::default()
     }
 }
 

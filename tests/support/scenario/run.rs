@@ -2,23 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use redoline_proto::encoding::{Compression, CompressionMethod, Encoding, TlsCipher};
 use redoline_proto::facts::{HostFacts, Interface, Route, TcpSettings};
 use redoline_proto::handshake::ClockOffset;
 use redoline_proto::storage::StoragePattern;
-use redoline_proto::transfer::{Payload, SocketRequest};
+use redoline_proto::transfer::{Acknowledge, Acknowledgements, Payload, RedoWrite, SocketRequest};
 use redoline_proto::units::BytesPerSecond;
 
 use super::path::{Path, Test, size};
+use super::planted::{INTERFACE, latency};
 use super::setup::setup;
-use super::{Network, Scenario, optional, storage};
+use super::{Blocked, Network, Scenario, optional, storage};
 use crate::analysis::plateau::{Decision, Ladder};
 use crate::analysis::throughput::summarise;
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::plan::step::{Nodes, Until};
 use crate::record::event::{Event, FORMAT, Moment, RunOutcome, StepFailure, StepOutcome};
 use crate::record::measurement::{
-    EndRecord, Failure, FailureCause, Measurement, MeasurementId, PairTransfer, Series, SeriesKind,
-    SeriesPoint, StoppedBecause, Throughput, TransferRequest, Variable,
+    EndRecord, Failure, FailureCause, Measurement, MeasurementId, PairTransfer,
+    Path as RecordedPath, Series, SeriesKind, SeriesPoint, StoppedBecause, Throughput,
+    TransferRequest, Variable,
 };
 use crate::record::setup::{Setup, StepSetup};
 
@@ -44,12 +47,17 @@ struct Ask {
     mtu: Option<u32>,
     seconds: i64,
     nodes: Nodes,
+    encoding: Option<Encoding>,
+    /// SYNC: the mode and the message.
+    sync: Option<(&'static str, u64)>,
+    both: bool,
 }
 
 impl Ask {
     fn of(num_conn: u32, seconds: i64) -> Self {
         let (buffer, label, mtu, nodes) = (None, "auto".to_owned(), None, Nodes::Each);
-        Self { num_conn, buffer, label, mtu, seconds, nodes }
+        let (encoding, sync, both) = (None, None, false);
+        Self { num_conn, buffer, label, mtu, seconds, nodes, encoding, sync, both }
     }
 }
 
@@ -140,7 +148,7 @@ impl<'a> Run<'a> {
         let driver = if self.scenario.demo { "loopback" } else { "ixgbe" };
         let pair = setup.pairs[node % self.scenario.pairs];
         let peer = if pair.primary.0 == node { pair.standby } else { pair.primary };
-        let name = if self.scenario.demo { "lo" } else { "bond1" };
+        let name = if self.scenario.demo { "lo" } else { INTERFACE };
         HostFacts {
             hostname: setup.nodes[node].name.clone(),
             os_release: "Oracle Linux Server 8.10".to_owned(),
@@ -165,7 +173,9 @@ impl<'a> Run<'a> {
             interfaces: vec![Interface {
                 name: name.to_owned(),
                 addresses: vec![format!("{}/24", setup.nodes[node].redo_address)],
-                mtu_bytes: Some(9000),
+                mtu_bytes: Some(path.planted.interface_mtu),
+                speed_mbit_per_s: hosts.speed_mbit,
+                bond_members: hosts.bond_members.clone(),
                 driver: Some(hosts.driver.clone().unwrap_or_else(|| driver.to_owned())),
                 qdisc: Some(hosts.qdisc.clone().unwrap_or_else(|| "fq_codel".to_owned())),
                 ..Interface::default()
@@ -205,11 +215,32 @@ impl<'a> Run<'a> {
                         "single" => {
                             let buffer = words.get(1).map(|text| size(text));
                             let ask = Ask { buffer, ..Ask::of(1, 20) };
-                            self.measure(number, step.direction, &[pair], &ask);
+                            failures.extend(self.measure(number, step.direction, &[pair], &ask).1);
                         }
                         "connections" => {
                             let ask = Ask::of(words[1].parse().unwrap(), 20);
                             self.measure(number, step.direction, &[pair], &ask);
+                        }
+                        // A probe, and a long confirmation.
+                        "short" | "long" => {
+                            let seconds = if word == "short" { 5 } else { 120 };
+                            self.measure(number, step.direction, &[pair], &Ask::of(1, seconds));
+                        }
+                        "both" => {
+                            let ask = Ask { both: true, ..Ask::of(1, 20) };
+                            self.measure(number, step.direction, &[pair], &ask);
+                        }
+                        "path" => failures.extend(self.probe(number, step.direction, pair)),
+                        "sync" | "fastsync" => {
+                            let mode = if word == "sync" { "sync" } else { "fastsync" };
+                            for text in &words[1..] {
+                                let sync = Some((mode, size(text)));
+                                let ask = Ask { sync, ..Ask::of(1, 10) };
+                                self.measure(number, step.direction, &[pair], &ask);
+                            }
+                        }
+                        "encryption" | "compression" => {
+                            self.codes(number, step.direction, pair, &words);
                         }
                         "ladder" => self.ladder(number, step.direction, pair),
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),
@@ -276,6 +307,50 @@ impl<'a> Run<'a> {
         let series = (SeriesKind::Sweep, Variable::Mtu, None);
         let all = StoppedBecause::AllValues;
         self.finish(step, Some(direction), (Some(pair), None), series, points, all);
+    }
+
+    fn codes(&mut self, step: usize, direction: Direction, pair: PairId, words: &[String]) {
+        let points = words[1..]
+            .iter()
+            .map(|text| {
+                let encoding = match text.as_str() {
+                    "none" => None,
+                    "aes-256-gcm" => Some(Encoding::Tls(TlsCipher::Aes256Gcm)),
+                    "zlib-6" => Some(Encoding::Compression(Compression {
+                        method: CompressionMethod::Zlib,
+                        level: 6,
+                    })),
+                    other => panic!("unknown encoding `{other}`"),
+                };
+                let ask = Ask { encoding, ..Ask::of(1, 10) };
+                let (measured, _) = self.measure(step, direction, &[pair], &ask);
+                point(None, text, measured.id)
+            })
+            .collect();
+        let variable = match words[0].as_str() {
+            "encryption" => Variable::Encryption,
+            _ => Variable::Compression,
+        };
+        let series = (SeriesKind::Sweep, variable, None);
+        let all = StoppedBecause::AllValues;
+        self.finish(step, Some(direction), (Some(pair), None), series, points, all);
+    }
+
+    fn probe(&mut self, step: usize, direction: Direction, pair: PairId) -> Option<StepFailure> {
+        self.measurements += 1;
+        let id = MeasurementId(self.measurements);
+        let path = &self.paths[&(direction == Direction::PrimaryToStandby)];
+        let probe = path.planted.probe(path.rtt_us, path.mtu, path.loss);
+        let ask = Ask::of(1, 2);
+        let stream = self.transfer(direction, pair, 1, &ask, None);
+        let failure = stream.failure.clone().filter(|_| path.planted.blocked.is_some());
+        let step_failure = failure.clone().map(|failure| StepFailure { pair: Some(pair), failure });
+        let stream = Some(stream);
+        let probe = Some(probe);
+        let measured = RecordedPath { id, step, direction, pair, probe, stream, failure: None };
+        self.now_ms += 4000;
+        self.push(Event::Measured { measurement: Measurement::Path(Box::new(measured)) });
+        step_failure
     }
 
     fn storage(&mut self, step: usize, nodes: &[NodeId]) {
@@ -362,16 +437,20 @@ impl<'a> Run<'a> {
                 num_conn: ask.num_conn,
                 duration_ms: ask.seconds as u64 * 1000,
                 auto_target: None,
-                mode: "async".to_owned(),
-                acknowledge: None,
+                mode: ask.sync.map_or("async", |(mode, _)| mode).to_owned(),
+                acknowledge: ask.sync.map(|(mode, message_bytes)| Acknowledge {
+                    message_bytes,
+                    write: (mode == "sync")
+                        .then(|| RedoWrite { dir: "/u02/scratch".to_owned(), file_bytes: 1 << 30 }),
+                }),
                 delay_us: None,
                 network_timeout_ms: None,
-                encoding: None,
-                compressible_share: None,
-                both_directions: false,
+                encoding: ask.encoding,
+                compressible_share: ask.encoding.map(|_| 0.5),
+                both_directions: ask.both,
                 interface_mtu_bytes: None,
                 interval_ms: 1000,
-                message_bytes: 1 << 20,
+                message_bytes: ask.sync.map_or(1 << 20, |(_, bytes)| bytes),
                 payload: Payload::Random,
                 socket_buffer: ask.label.clone(),
                 mtu_bytes: ask.mtu,
@@ -419,10 +498,53 @@ impl<'a> Run<'a> {
                 + 1_000_000_000
                 + pair.0 as i64 * 7_000_000,
             seed: u64::from(self.measurements) * 100 + pair.0 as u64,
+            coded: ask.encoding.is_some(),
         };
-        let (sender, receiver) =
-            self.paths[&forth].transfer(test, self.clock(from, ""), self.clock(to, ""));
+        let path = &self.paths[&forth];
+        if let Some(blocked) = path.planted.blocked {
+            let failure = Some(blocked_port(from, blocked, pair));
+            let (sender, receiver) = (EndRecord::default(), EndRecord::default());
+            return PairTransfer { pair, sender, receiver, failure };
+        }
+        let clocks = (self.clock(from, ""), self.clock(to, ""));
+        if path.planted.stuck(path.mtu) {
+            let (sender, receiver) = path.stuck(test, clocks.0, clocks.1);
+            return PairTransfer { pair, sender, receiver, failure: Some(stalled(from)) };
+        }
+        let (mut sender, receiver) = path.transfer(test, clocks.0, clocks.1);
+        if let (Some((mode, _)), Some(end)) = (ask.sync, &mut sender.end) {
+            let write = if mode == "sync" { path.planted.write_us } else { 0.0 };
+            let total = path.rtt_us as f64 + 100.0 + write;
+            let messages = (test.seconds as f64 * 1e6 / total) as u64;
+            end.acknowledgements = Some(Acknowledgements {
+                messages,
+                total: latency(total, messages),
+                write: (mode == "sync").then(|| latency(write, messages)),
+            });
+        }
         PairTransfer { pair, sender, receiver, failure: None }
+    }
+}
+
+fn blocked_port(node: NodeId, blocked: Blocked, pair: PairId) -> Failure {
+    let (phase, why) = match blocked {
+        Blocked::Reject => ("data port refused", "connection refused"),
+        Blocked::Drop => ("data port filtered", "no answer within 10 s"),
+    };
+    Failure {
+        node: Some(node),
+        phase: phase.to_owned(),
+        text: format!("198.51.100.11 could not connect to 203.0.113.{}:5555: {why}", 11 + pair.0),
+        cause: FailureCause::CouldNotMeasure,
+    }
+}
+
+fn stalled(node: NodeId) -> Failure {
+    Failure {
+        node: Some(node),
+        phase: "transfer".to_owned(),
+        text: "no byte was acknowledged within 5 s".to_owned(),
+        cause: FailureCause::CouldNotMeasure,
     }
 }
 
@@ -453,5 +575,15 @@ fn merged(back: Network, forth: &Network) -> Network {
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
         falls_to: or(back.falls_to, &forth.falls_to),
         mtu: back.mtu.or(forth.mtu),
+        early: or(back.early, &forth.early),
+        credit: or(back.credit, &forth.credit),
+        mss: back.mss.or(forth.mss),
+        background: or(back.background, &forth.background),
+        overtaking: or(back.overtaking, &forth.overtaking),
+        // A fault of one direction is none of the other.
+        swallows: back.swallows,
+        by_icmp: back.by_icmp,
+        blocked: back.blocked,
+        hash: back.hash,
     }
 }

@@ -82,6 +82,13 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
                 "buffers" => ("Socket buffers", "sweep"),
                 "mtu" => ("MTU", "sweep"),
                 "swap" => ("Roles swapped for the tests", "swap_roles"),
+                "short" => ("A short test", "throughput"),
+                "long" => ("A long test", "throughput"),
+                "both" => ("Both directions at once", "throughput"),
+                "path" => ("The path", "path"),
+                "sync" | "fastsync" => ("Synchronous transport", "sweep"),
+                "encryption" => ("Encryption", "sweep"),
+                "compression" => ("Compression", "sweep"),
                 "storage" => ("How Oracle reads", "storage_read"),
                 "topology" => ("Topology", "topology"),
                 other => panic!("unknown step `{other}`"),
@@ -89,7 +96,7 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
             if word == "swap" {
                 direction = direction.swapped();
             }
-            let about_pairs = matches!(action, "throughput" | "sweep");
+            let about_pairs = matches!(action, "throughput" | "sweep" | "path");
             let count = scenario.pairs;
             StepSetup {
                 name: name.to_owned(),
@@ -116,6 +123,7 @@ fn need(text: &NeedText) -> Need {
         threads: text.threads.iter().map(|(thread, rate)| (*thread, quantity(rate))).collect(),
         total: optional(text.total.as_ref()),
         write_size: None,
+        local_write: text.local_write.as_deref().map(time),
         headroom: optional(text.headroom.as_ref()).unwrap_or(Share(0.3)),
         transport: text.transport,
         database_size: optional::<Bytes>(text.database_size.as_ref()),

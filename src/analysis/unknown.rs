@@ -1,0 +1,209 @@
+//! Rates that no rule explains: that the cause cannot be told is an answer, with what would tell.
+
+use super::case::{Alone, Case, DIRECTIONS, differ, held_by_runbook};
+use super::finding::{Confidence, Finding, FindingId, Severity, Unit};
+use super::flow::{Flow, GAIN};
+use super::throughput::PairSummary;
+use super::words::{count, list, steady};
+use crate::plan::node::{Direction, PairId};
+use crate::record::measurement::{StoppedBecause, Variable};
+
+/// They hold a single stream.
+const OF_STREAM: &[FindingId] = &[
+    FindingId::WindowLimited,
+    FindingId::PerFlowLimit,
+    FindingId::LossLimited,
+    FindingId::CpuLimited,
+    FindingId::SlowReader,
+    FindingId::LimitedByRunbook,
+    FindingId::MtuBlackHole,
+    FindingId::BurstCredit,
+];
+/// They hold all streams together, so a single one that gets as much as several, too.
+const OF_PATH: &[FindingId] = &[
+    FindingId::LinkLimited,
+    FindingId::CpuLimited,
+    FindingId::SlowReader,
+    FindingId::LimitedByRunbook,
+    FindingId::HashImbalance,
+    FindingId::BurstCredit,
+];
+/// A stream that had data to send in less than this share of the time was not held by the network.
+const BUSY: f64 = 0.7;
+
+/// For each direction: single streams and best levels that nothing in `findings` explains.
+pub fn findings(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> {
+    DIRECTIONS.into_iter().filter_map(|direction| of(case, findings, direction)).collect()
+}
+
+/// A rate without a cause, and what would tell it.
+struct Unexplained<'a> {
+    test: Alone<'a>,
+    what: String,
+    tells: Vec<String>,
+    needed: bool,
+}
+
+fn of(case: &Case<'_>, findings: &[Finding], direction: Direction) -> Option<Finding> {
+    let unexplained: Vec<Unexplained<'_>> = case
+        .pairs()
+        .flat_map(|pair| {
+            let flow = Flow::of(case, pair, direction);
+            let single = flow.as_ref().and_then(|flow| single(flow, findings));
+            let level = best(case, findings, pair, direction);
+            [single, level].into_iter().flatten().collect::<Vec<_>>()
+        })
+        .collect();
+    let first = unexplained.iter().max_by_key(|one| one.needed)?;
+    let needed = unexplained.iter().any(|one| one.needed);
+    let others: Vec<String> = unexplained
+        .iter()
+        .filter(|one| one.test.pair.pair != first.test.pair.pair)
+        .map(|one| case.way(one.test.pair.pair, direction))
+        .collect();
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!(" The same holds for {}.", list(&deduplicated(others))),
+    };
+    let sentence = format!(
+        "What holds {} from {} at {} cannot be told: no rule fits. What would tell: {}.{others}",
+        first.what,
+        case.way(first.test.pair.pair, direction),
+        steady(first.test.steady),
+        first.tells.join("; "),
+    );
+    let severity = if needed { Severity::Warning } else { Severity::Info };
+    let id = FindingId::CauseUnknown;
+    let mut finding = Finding::new(id, severity, Confidence::Possible, sentence)
+        .direction(direction)
+        .value(first.test.steady.rate.0, Unit::BytesPerSecond);
+    for one in unexplained {
+        if !finding.pairs.contains(&one.test.pair.pair) {
+            finding = finding.pairs([one.test.pair.pair]);
+        }
+        let fields = &["steady.bytes_per_second", "rtt_us", "limited", "cpu_cores"];
+        finding = finding.evidence(one.test.id, fields);
+    }
+    Some(finding)
+}
+
+fn deduplicated(names: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for name in names {
+        if !kept.contains(&name) {
+            kept.push(name);
+        }
+    }
+    kept
+}
+
+fn explained(findings: &[Finding], ids: &[FindingId], pair: PairId, direction: Direction) -> bool {
+    findings.iter().any(|finding| {
+        ids.contains(&finding.id)
+            && finding.direction.is_none_or(|of| of == direction)
+            && (finding.pairs.is_empty() || finding.pairs.contains(&pair))
+    })
+}
+
+fn missed(findings: &[Finding], pair: Option<PairId>, direction: Direction) -> bool {
+    let missed = findings.iter().filter(|finding| finding.id == FindingId::NeedNotMet);
+    missed
+        .flat_map(|finding| &finding.needs)
+        .any(|need| need.direction == direction && (need.thread.is_none() || need.pair == pair))
+}
+
+/// A single stream below a need, or below what several get.
+fn single<'a>(flow: &Flow<'a>, findings: &[Finding]) -> Option<Unexplained<'a>> {
+    let (pair, direction) = (flow.pair, flow.single.summary.direction);
+    let below = flow.best.is_some_and(|best| {
+        best.steady.rate.0 > flow.rate().0 && differ(best.steady, flow.single.steady, GAIN - 1.0)
+    });
+    let needed = missed(findings, Some(pair), direction);
+    // A path that is full holds a single stream only where several get no more.
+    let path = !below && explained(findings, OF_PATH, pair, direction);
+    let alone =
+        flow.best.is_none() && explained(findings, &[FindingId::LinkLimited], pair, direction);
+    let so = below || needed || flow.best.is_none();
+    if !so || path || alone || explained(findings, OF_STREAM, pair, direction) {
+        return None;
+    }
+    Some(Unexplained {
+        test: flow.single,
+        what: "one stream".to_owned(),
+        tells: tells(flow),
+        needed,
+    })
+}
+
+/// What has not been tried, and what was not seen.
+fn tells(flow: &Flow<'_>) -> Vec<String> {
+    let case = flow.case;
+    let (pair, direction) = (flow.pair, flow.single.summary.direction);
+    let mut tells = Vec::new();
+    if flow.best.is_none() {
+        tells.push("a ladder of connections".to_owned());
+    }
+    let swept = case.series.iter().any(|series| {
+        series.variable == Variable::SocketBuffer
+            && series.pair == Some(pair)
+            && series.direction == Some(direction)
+    });
+    if !swept {
+        tells.push("a sweep of socket_buffer".to_owned());
+    }
+    tells.extend(of_kernel(flow.single.pair));
+    if case.paths_of(pair, direction).next().is_none() {
+        tells.push("a path step (round trip idle and loaded, loss, path MTU)".to_owned());
+    }
+    if tells.is_empty() {
+        tells.push(
+            "the same test with congestion_control: bbr, and at another time of day".to_owned(),
+        );
+    }
+    tells
+}
+
+fn of_kernel(pair: &PairSummary) -> Option<String> {
+    let busy = pair.limited.busy;
+    if busy.is_none() {
+        return Some(
+            "a newer kernel on the sender, since this one does not count what streams wait for"
+                .to_owned(),
+        );
+    }
+    let seconds = pair.host.sender.seconds?;
+    let streams = pair.streams.len().max(1) as f64;
+    let share = busy?.as_secs_f64() / (seconds * streams);
+    (share < BUSY).then(|| {
+        "why the sender had nothing to send in part of the time (its process, not the network)"
+            .to_owned()
+    })
+}
+
+/// A pair's best level, where it is not known that the path is full.
+fn best<'a>(
+    case: &Case<'a>,
+    findings: &[Finding],
+    pair: PairId,
+    direction: Direction,
+) -> Option<Unexplained<'a>> {
+    let best = case.best_alone(pair, direction).filter(|best| best.num_conn > 1)?;
+    if explained(findings, OF_PATH, pair, direction) || held_by_runbook(best.summary) {
+        return None;
+    }
+    // Without a ladder nobody asked what the best is; a missed need asks.
+    let needed = missed(findings, None, direction);
+    let ladder = case.ladder(pair, direction);
+    let rising = ladder.is_some_and(|ladder| ladder.stopped_because == StoppedBecause::Maximum);
+    let tells = match ladder {
+        Some(_) if rising => "a ladder with a higher max, since it ended while the rate still rose",
+        Some(_) => "the same ladder again",
+        None => "a ladder of connections up to the point where the rate stops rising",
+    };
+    Some(Unexplained {
+        test: best,
+        what: count(best.num_conn, "connection"),
+        tells: vec![tells.to_owned()],
+        needed,
+    })
+}
