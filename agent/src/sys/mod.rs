@@ -8,5 +8,6 @@ pub mod read_ring;
 pub mod priority;
 pub mod readiness;
 pub mod signals;
+pub mod socket_options;
 pub mod tcp;
 pub mod tcp_info;
