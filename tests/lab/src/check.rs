@@ -175,7 +175,7 @@ fn rtt(from: &LabNode, to: &LabNode, rtt: Duration) -> Result<Figure> {
     Ok(Figure { name: "RTT".to_owned(), expected, measured, tolerance, unit: "ms" })
 }
 
-fn ping_times_ms(output: &str) -> Vec<f64> {
+pub(crate) fn ping_times_ms(output: &str) -> Vec<f64> {
     let times = output.lines().filter_map(|line| line.split_once("time=")?.1.split_once(" ms"));
     times.filter_map(|(time, _)| time.parse().ok()).collect()
 }

@@ -15,6 +15,8 @@ pub struct LabCase {
     name: String,
     /// Why it is shown as ignored; `None` if it is not.
     ignored: Option<String>,
+    /// What it needs beyond a lab and does not find.
+    unavailable: Option<String>,
     test: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
@@ -24,13 +26,20 @@ impl LabCase {
         name: impl Into<String>,
         test: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Self {
-        Self { name: name.into(), ignored: None, test: Box::new(test) }
+        let name = name.into();
+        Self { name, ignored: None, unavailable: None, test: Box::new(test) }
     }
 
     /// The same test, shown as ignored with this reason.
     #[must_use]
     pub fn ignored(self, reason: impl Into<String>) -> Self {
         Self { ignored: Some(reason.into()), ..self }
+    }
+
+    /// The same test, which cannot run for this reason, if there is one.
+    #[must_use]
+    pub fn unavailable(self, reason: Option<String>) -> Self {
+        Self { unavailable: reason, ..self }
     }
 }
 
@@ -60,8 +69,8 @@ pub fn run_cases(tests: impl IntoIterator<Item = LabCase>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn trial(LabCase { name, ignored, test }: LabCase) -> Trial {
-    Trial::ignorable_test(name, move || match (ignored, why_unavailable()) {
+fn trial(LabCase { name, ignored, unavailable, test }: LabCase) -> Trial {
+    Trial::ignorable_test(name, move || match (ignored, why_unavailable().or(unavailable)) {
         (Some(reason), _) => Ok(Completion::ignored_with(reason)),
         (None, None) => test()
             .map(|()| Completion::Completed)

@@ -30,6 +30,7 @@ pub mod lab;
 mod background;
 mod iperf;
 pub mod check;
+pub mod peers;
 mod requirements;
 pub mod harness;
 
