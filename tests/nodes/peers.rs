@@ -11,7 +11,11 @@ use super::scene::Scene;
 /// Of a message, as of a small redo write.
 const MESSAGE_BYTES: u64 = 4096;
 const SECONDS: u64 = 3;
-const RTT: Duration = Duration::from_millis(5);
+/// qperf gives a mean, which other programs on the machine can only raise: so the smallest of a few
+/// attempts counts, and those that disagree are measured again.
+const ATTEMPTS: usize = 4;
+/// Long enough that what a busy machine adds to a mean does not matter.
+const RTT: Duration = Duration::from_millis(20);
 /// How far apart two tools may be.
 const TOLERANCE: f64 = 0.03;
 /// What a ping's small packet spares on the way, and the processes at both ends.
@@ -28,7 +32,12 @@ pub fn cases() -> Vec<LabCase> {
 }
 
 fn scene() -> Result<Scene> {
-    Scene::new(&LabSpec::new(WanSpec::unlimited(RTT)).nodes(1))
+    let scene = Scene::new(&LabSpec::new(WanSpec::unlimited(RTT)).nodes(1))?;
+    for node in scene.lab.nodes() {
+        // Neither tool sets its own. BBR would pace the segments of a message: 1.6 ms of 20.
+        node.sysctl("net.ipv4.tcp_congestion_control", "reno")?;
+    }
+    Ok(scene)
 }
 
 struct Peers {
@@ -37,13 +46,46 @@ struct Peers {
     ping: Duration,
 }
 
-fn peers(scene: &Scene) -> Result<Peers> {
-    let pair: (&LabNode, &LabNode) = (scene.lab.node("phx1")?, scene.lab.node("ash1")?);
-    Ok(Peers {
-        sockperf: peers::sockperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
-        qperf: peers::qperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
-        ping: peers::ping_round_trip(pair)?,
-    })
+impl Peers {
+    fn measure(scene: &Scene) -> Result<Self> {
+        let pair: (&LabNode, &LabNode) = (scene.lab.node("phx1")?, scene.lab.node("ash1")?);
+        Ok(Self {
+            sockperf: peers::sockperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
+            qperf: peers::qperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
+            ping: peers::ping_round_trip(pair)?,
+        })
+    }
+
+    fn or_smaller(self, other: Self) -> Self {
+        Self {
+            sockperf: self.sockperf.min(other.sockperf),
+            qperf: self.qperf.min(other.qperf),
+            ping: self.ping.min(other.ping),
+        }
+    }
+
+    fn expect_agreement(&self) -> Result<()> {
+        let Self { sockperf, qperf, ping } = *self;
+        agree("sockperf and qperf", sockperf, qperf)?;
+        let longest = RTT.mul_f64(1.0 + TOLERANCE) + PING_SLACK;
+        for (name, time) in [("sockperf", sockperf), ("qperf", qperf), ("ping", ping)] {
+            let is_right = (RTT.mul_f64(0.99)..longest).contains(&time);
+            ensure!(is_right, "{name} finds {time:?} where {RTT:?} is emulated");
+        }
+        Ok(())
+    }
+
+    fn settled(scene: &Scene) -> Result<Self> {
+        let mut peers = Self::measure(scene)?;
+        for _ in 1..ATTEMPTS {
+            if peers.expect_agreement().is_ok() {
+                break;
+            }
+            peers = peers.or_smaller(Self::measure(scene)?);
+        }
+        peers.expect_agreement()?;
+        Ok(peers)
+    }
 }
 
 fn agree(what: &str, a: Duration, b: Duration) -> Result<()> {
@@ -53,14 +95,7 @@ fn agree(what: &str, a: Duration, b: Duration) -> Result<()> {
 }
 
 fn peers_agree() -> Result<()> {
-    let scene = scene()?;
-    let Peers { sockperf, qperf, ping } = peers(&scene)?;
-    agree("sockperf and qperf", sockperf, qperf)?;
-    let longest = RTT.mul_f64(1.0 + TOLERANCE) + PING_SLACK;
-    for (name, time) in [("sockperf", sockperf), ("qperf", qperf), ("ping", ping)] {
-        ensure!((RTT..longest).contains(&time), "{name} finds {time:?} where {RTT:?} is emulated");
-    }
-    Ok(())
+    Peers::settled(&scene()?).map(drop)
 }
 
 const SYNC: &str = "\
@@ -73,7 +108,7 @@ steps:
 
 fn sync_agrees() -> Result<()> {
     let scene = scene()?;
-    let Peers { sockperf, qperf, .. } = peers(&scene)?;
+    let Peers { sockperf, qperf, .. } = Peers::settled(&scene)?;
     let runbook = scene.write("sync.yaml", SYNC)?;
     let inventory = Inventory { user: "root".to_owned(), ..scene.lab.inventory() };
     let finished = scene.run_with(&inventory, &runbook.to_string_lossy(), &[])?;

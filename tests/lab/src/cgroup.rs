@@ -65,6 +65,11 @@ impl Cgroup {
         self.write("cgroup.procs", &process.to_string())
     }
 
+    /// Where process IDs are written to, by the writer's own PID namespace.
+    pub(crate) fn processes(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+
     fn write(&self, file: &str, value: &str) -> Result<()> {
         let path = self.path.join(file);
         fs::write(&path, value)

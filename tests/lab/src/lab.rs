@@ -14,7 +14,7 @@ use crate::{
     cgroup::Cgroup,
     directory::{self, LabDirectory},
     inventory::{Inventory, InventoryNode},
-    namespace::Namespace,
+    namespace::{Namespace, Spawned},
     node::{Carrier, LabNode, MANAGEMENT_INTERFACE, Network, Side},
     private_root,
     requirements::why_unavailable,
@@ -201,10 +201,27 @@ impl Lab {
     /// fifth). Logins that exist already are left out; what the kernel does for the network is not
     /// counted.
     pub fn limit_cpu(&self, node: &LabNode, share: f64) -> Result<()> {
-        let name = format!("{}-{}", self.directory.name(), node.name());
-        let cgroup = Cgroup::create(&name)?;
-        cgroup.limit_cpu(share)?;
-        node.move_sshd(&cgroup)
+        node.move_sshd(&self.cpu_group(node, share)?)
+    }
+
+    /// The same for those processes only whose command lines contain `part`, soon after they come, and
+    /// until the result is dropped.
+    pub fn limit_cpu_of(&self, node: &LabNode, part: &str, share: f64) -> Result<Spawned> {
+        let group = self.cpu_group(node, share)?;
+        let (first, rest) = part.split_at(part.chars().next().map_or(0, char::len_utf8));
+        // The brackets keep the pattern from finding the shell that has it in its arguments.
+        let script = format!(
+            "while :; do for process in $(pgrep -f '[{first}]{rest}'); do \
+             echo $process >{}; done; sleep 0.05; done",
+            group.processes().display()
+        );
+        node.spawn(&["sh", "-c", &script], &self.dir().join("limit-cpu.log"))
+    }
+
+    fn cpu_group(&self, node: &LabNode, share: f64) -> Result<Cgroup> {
+        let group = Cgroup::create(&format!("{}-{}", self.directory.name(), node.name()))?;
+        group.limit_cpu(share)?;
+        Ok(group)
     }
 
     fn add_nodes(&mut self, spec: &LabSpec) -> Result<()> {

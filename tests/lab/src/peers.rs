@@ -1,6 +1,10 @@
 //! Runs sockperf and qperf between two nodes: what others find for a message and its answer.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -9,10 +13,16 @@ use crate::{lab::Lab, namespace::Spawned, node::LabNode};
 /// The programs with the packages that have them. A lab can do without.
 const PROGRAMS: [&str; 2] = ["sockperf", "qperf"];
 
-const SOCKPERF_PORT: &str = "5401";
-const QPERF_PORT: &str = "5402";
+/// Neither tool takes a port again at once that it has just used.
+const PORTS: std::ops::Range<u16> = 5400..5500;
+
+/// The processor before other programs of the machine: what is asked for is the network's time.
+const PUNCTUAL: [&str; 3] = ["chrt", "--rr", "1"];
 
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What 41 pings take.
+const PING_SECONDS: u64 = 2;
 
 /// Above a test's own seconds: warming up, connecting, printing.
 const GRACE: Duration = Duration::from_secs(20);
@@ -33,10 +43,11 @@ pub fn sockperf_round_trip(
 ) -> Result<Duration> {
     let target = to.redo().to_string();
     let log = lab.dir().join("sockperf.log");
-    let server = ["sockperf", "sr", "--tcp", "-i", &target, "-p", SOCKPERF_PORT];
-    let _server = listening(to, &server, SOCKPERF_PORT, &log)?;
+    let port = next_port();
+    let server = ["sockperf", "sr", "--tcp", "-i", &target, "-p", &port];
+    let _server = listening(to, &server, &port, &log)?;
     let (message, time) = (message_bytes.to_string(), seconds.to_string());
-    let client = ["sockperf", "pp", "--tcp", "-i", &target, "-p", SOCKPERF_PORT];
+    let client = ["sockperf", "pp", "--tcp", "-i", &target, "-p", &port];
     let client = [&client[..], &["-m", &message, "-t", &time]].concat();
     let output = run(from, &client, seconds)?;
     let line = output.lines().find(|line| line.contains("percentile 50.000"));
@@ -54,11 +65,11 @@ pub fn qperf_round_trip(
     lab: &Lab,
 ) -> Result<Duration> {
     let log = lab.dir().join("qperf.log");
-    let _server = listening(to, &["qperf", "-lp", QPERF_PORT], QPERF_PORT, &log)?;
+    let port = next_port();
+    let _server = listening(to, &["qperf", "-lp", &port], &port, &log)?;
     let (message, time) = (message_bytes.to_string(), seconds.to_string());
     let target = to.redo().to_string();
-    let client =
-        ["qperf", "-lp", QPERF_PORT, "-uu", "-t", &time, "-m", &message, &target, "tcp_lat"];
+    let client = ["qperf", "-lp", &port, "-uu", "-t", &time, "-m", &message, &target, "tcp_lat"];
     let output = run(from, &client, seconds)?;
     // With `-uu` always in nanoseconds.
     let latency = output.split_once("latency").and_then(|(_, rest)| rest.split_once('='));
@@ -73,21 +84,28 @@ pub fn qperf_round_trip(
 /// The median of ping's round trips between two redo addresses.
 pub fn ping_round_trip((from, to): (&LabNode, &LabNode)) -> Result<Duration> {
     let target = to.redo().to_string();
-    let output = from.run(&["ping", "-n", "-c", "41", "-i", "0.05", &target])?;
+    let output = run(from, &["ping", "-n", "-c", "41", "-i", "0.05", &target], PING_SECONDS)?;
     let mut times = crate::check::ping_times_ms(&output);
     times.sort_by(f64::total_cmp);
     let median_ms = *times.get(times.len() / 2).context("no ping came back")?;
     Ok(Duration::from_secs_f64(median_ms / 1e3))
 }
 
+fn next_port() -> String {
+    static COUNT: AtomicU16 = AtomicU16::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    (PORTS.start + count % (PORTS.end - PORTS.start)).to_string()
+}
+
 fn listening(node: &LabNode, argv: &[&str], port: &str, log: &Path) -> Result<Spawned> {
-    let server = node.spawn(argv, log)?;
+    let server = node.spawn(&[&PUNCTUAL[..], argv].concat(), log)?;
     node.wait_for_listener(port.parse()?, LISTEN_DEADLINE)?;
     Ok(server)
 }
 
 fn run(node: &LabNode, argv: &[&str], seconds: u64) -> Result<String> {
-    let output = node.exec_with(argv, "", Duration::from_secs(seconds) + GRACE)?;
+    let argv = [&PUNCTUAL[..], argv].concat();
+    let output = node.exec_with(&argv, "", Duration::from_secs(seconds) + GRACE)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`{}` failed: {text}{error}", argv.join(" "));

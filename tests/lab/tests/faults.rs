@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use redoline_lab::{
-    Icmp, Lab, LabNode, LabSpec, Reorder, WanSpec, harness,
+    Icmp, Lab, LabNode, LabSpec, Reorder, Spawned, WanSpec, harness,
     node::{DETOUR_INTERFACE, REDO_INTERFACE},
 };
 use serde_json::Value;
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         ("ipv6_takes_the_same_wan", ipv6_takes_the_same_wan),
         ("a_wrong_route_sends_through_the_other_interface", wrong_route),
         ("a_node_s_processes_get_their_share_of_a_processor", processor_share),
+        ("some_of_its_processes_can_be_slow_and_others_not", share_of_some),
         ("control_groups_go_with_the_lab", control_groups_go),
         ("background_traffic_takes_its_part_of_the_link", background_takes_its_part),
     ])
@@ -170,7 +171,7 @@ fn processor_share() -> Result<()> {
     let lab = one_pair(WanSpec::unlimited(RTT))?;
     let node = lab.node("ash1")?;
     lab.limit_cpu(node, 0.2)?;
-    let script = "a=$(cut -d' ' -f14 /proc/$$/stat); timeout 2 sh -c 'while :; do :; done'; times";
+    let script = "timeout 2 sh -c 'while :; do :; done'; times";
     let output = text(&node.ssh("root").arg(script).output()?);
     // The last line has user and system time of the children: 0m0.400s 0m0.000s.
     let used: f64 = output
@@ -180,6 +181,28 @@ fn processor_share() -> Result<()> {
         .filter_map(|time| time.split_once('m')?.1.strip_suffix('s')?.parse::<f64>().ok())
         .sum();
     ensure!((0.3..0.6).contains(&used), "a fifth of 2 s: {used} s in {output}");
+    Ok(())
+}
+
+fn share_of_some() -> Result<()> {
+    let lab = one_pair(WanSpec::unlimited(RTT))?;
+    let node = lab.node("ash1")?;
+    let limited = lab.limit_cpu_of(node, "busy-one", 0.2)?;
+    let spin = "while :; do :; done";
+    let log = lab.dir().join("spin.log");
+    let slow = node.spawn(&["sh", "-c", spin, "busy-one"], &log)?;
+    let free = node.spawn(&["sh", "-c", spin, "other"], &log)?;
+    let used = |one: &Spawned| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", one.pid()))?;
+        let ticks = stat.split_ascii_whitespace().nth(13).context("user time")?;
+        Ok::<f64, anyhow::Error>(ticks.parse()?)
+    };
+    wait_until("both are busy", || Ok(used(&free)? > 20.0 && used(&slow)? > 20.0))?;
+    let before = (used(&slow)?, used(&free)?);
+    wait_until("the free one has used 1 s", || Ok(used(&free)? > before.1 + 100.0))?;
+    let slow_ticks = used(&slow)? - before.0;
+    drop(limited);
+    ensure!((10.0..70.0).contains(&slow_ticks), "a fifth: {slow_ticks} of 100 or more ticks");
     Ok(())
 }
 

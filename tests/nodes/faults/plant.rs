@@ -10,7 +10,7 @@ use super::row::{NodeRow, PortRow, Row};
 /// What goes on until it is dropped.
 pub struct Planted {
     background: Vec<Background>,
-    held: Vec<Spawned>,
+    going_on: Vec<Spawned>,
 }
 
 /// Every node's, so that a row does not depend on the machine's own settings: no buffer is too small
@@ -18,20 +18,23 @@ pub struct Planted {
 const SYSCTLS: [(&str, &str); 2] =
     [("net.ipv4.tcp_rmem", "4096 131072 33554432"), ("net.ipv4.tcp_wmem", "4096 16384 33554432")];
 
+/// Part of every agent's command line.
+const AGENT: &str = "redoline-agent-";
+
 pub fn plant(lab: &Lab, row: &Row) -> Result<Planted> {
     for node in lab.nodes() {
         for (key, value) in SYSCTLS {
             node.sysctl(key, value)?;
         }
     }
-    let mut planted = Planted { background: Vec::new(), held: Vec::new() };
+    let mut planted = Planted { background: Vec::new(), going_on: Vec::new() };
     for (name, what) in &row.on {
         let nodes: Vec<&LabNode> = match name.as_str() {
             "all" => lab.nodes().iter().collect(),
             name => vec![lab.node(name)?],
         };
         for node in nodes {
-            planted.held.extend(plant_on(lab, node, what)?);
+            planted.going_on.extend(plant_on(lab, node, what)?);
         }
     }
     for one in &row.background {
@@ -41,12 +44,9 @@ pub fn plant(lab: &Lab, row: &Row) -> Result<Planted> {
     Ok(planted)
 }
 
-fn plant_on(lab: &Lab, node: &LabNode, what: &NodeRow) -> Result<Option<Spawned>> {
+fn plant_on(lab: &Lab, node: &LabNode, what: &NodeRow) -> Result<Vec<Spawned>> {
     for (key, value) in &what.sysctls {
         node.sysctl(key, value)?;
-    }
-    if let Some(share) = what.cpu {
-        lab.limit_cpu(node, share)?;
     }
     if let Some(rate_bps) = what.nic_rate {
         let rate = format!("{rate_bps}bit");
@@ -64,7 +64,15 @@ fn plant_on(lab: &Lab, node: &LabNode, what: &NodeRow) -> Result<Option<Spawned>
     if let Some(rules) = &what.nft {
         node.nft(rules)?;
     }
-    what.held_except.map(|share| hold(lab, node, share)).transpose()
+    let mut going_on = Vec::new();
+    if let Some(share) = what.cpu {
+        // Not sshd as well, or to copy the agent would take most of the test's time.
+        going_on.push(lab.limit_cpu_of(node, AGENT, share)?);
+    }
+    if let Some(share) = what.held_except {
+        going_on.push(hold(lab, node, share)?);
+    }
+    Ok(going_on)
 }
 
 /// Holds the node's agents for a while in each tenth of a second: they read as slowly as processes

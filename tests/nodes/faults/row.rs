@@ -117,7 +117,7 @@ pub struct NodeRow {
     /// Of the node's network namespace.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
-    /// Of one processor, for all processes of the node together.
+    /// Of one processor, for the node's agent.
     #[serde(default, deserialize_with = "share")]
     pub cpu: Option<f64>,
     /// What its redo interface sends at most, with a queue of 50 ms.
