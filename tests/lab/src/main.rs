@@ -21,7 +21,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
     },
 };
-use redoline_lab::{Burst, Icmp, Lab, LabSpec, WanSpec, ssh, units};
+use redoline_lab::{Burst, Icmp, Lab, LabSpec, Reorder, WanSpec, ssh, units};
 
 /// Two clusters of nodes in network namespaces, and an emulated WAN between them
 #[derive(Debug, Parser)]
@@ -62,9 +62,21 @@ struct LabArgs {
     /// Rate while there is credit; unlimited if not given
     #[arg(long, requires = "burst", value_parser = units::parse_rate_bps)]
     burst_rate: Option<u64>,
+    /// Bytes that each flow may send above its rate, at first and after a rest
+    #[arg(long, requires = "per_flow", value_parser = units::parse_bytes)]
+    per_flow_burst: Option<u64>,
     /// Share of packets lost in each direction
     #[arg(long, default_value = "0%", value_parser = units::parse_share)]
     loss: f64,
+    /// Share of packets lost from standby to primary, where it differs
+    #[arg(long, value_parser = units::parse_share)]
+    reverse_loss: Option<f64>,
+    /// What losses are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Delay one packet in so many by a fifth of the RTT, so that others overtake it
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
+    reorder: Option<u64>,
     /// The link's queue; the larger of one BDP and 256KiB if not given
     #[arg(long, value_parser = units::parse_bytes)]
     queue: Option<u64>,
@@ -74,12 +86,24 @@ struct LabArgs {
     /// MTU of the WAN in bytes
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=9216))]
     mtu: u32,
+    /// MTU of the WAN from standby to primary, where it differs
+    #[arg(long, value_parser = clap::value_parser!(u32).range(576..=9216))]
+    reverse_mtu: Option<u32>,
     /// MTU of the networks on both sides; the larger of the WAN's and 1500 if not given
     #[arg(long, value_parser = clap::value_parser!(u32).range(576..=9216))]
     lan_mtu: Option<u32>,
     /// Drop "fragmentation needed"
     #[arg(long)]
     filter_icmp: bool,
+    /// Drop "fragmentation needed" of packets from standby to primary only
+    #[arg(long, conflicts_with = "filter_icmp")]
+    filter_reverse_icmp: bool,
+    /// Lower the MSS of every connection to this
+    #[arg(long, value_parser = clap::value_parser!(u32).range(216..=9176))]
+    mss_clamp: Option<u32>,
+    /// IPv6 beside IPv4
+    #[arg(long)]
+    ipv6: bool,
 }
 
 impl LabArgs {
@@ -89,15 +113,22 @@ impl LabArgs {
             rate_bps: self.rate,
             reverse_rate_bps: self.reverse_rate,
             per_flow_bps: self.per_flow,
+            per_flow_credit_bytes: self.per_flow_burst.unwrap_or(0),
             burst: self.burst.map(|credit_bytes| Burst { credit_bytes, peak_bps: self.burst_rate }),
             loss: self.loss,
+            reverse_loss: self.reverse_loss,
+            seed: self.seed,
+            reorder: self.reorder.map(|every| Reorder { every, late: self.rtt / 5 }),
             queue_bytes: self.queue,
             per_flow_queue_bytes: self.per_flow_queue,
             mtu: self.mtu,
+            reverse_mtu: self.reverse_mtu,
             icmp: if self.filter_icmp { Icmp::Filtered } else { Icmp::Allowed },
+            reverse_icmp: self.filter_reverse_icmp.then_some(Icmp::Filtered),
+            mss_clamp: self.mss_clamp,
         };
         let spec = LabSpec::new(wan).nodes(self.nodes);
-        LabSpec { lan_mtu: self.lan_mtu.unwrap_or(spec.lan_mtu), ..spec }
+        LabSpec { lan_mtu: self.lan_mtu.unwrap_or(spec.lan_mtu), ipv6: self.ipv6, ..spec }
     }
 }
 
