@@ -15,6 +15,7 @@ use redoline_proto::transfer::SendJob;
 use socket2::Socket;
 
 use crate::jobs::cancel::CancelFlag;
+use crate::sys::socket_options;
 
 /// For a sender to see that everything is acknowledged, and to reset.
 const RESET_PATIENCE: Duration = Duration::from_secs(1);
@@ -27,6 +28,8 @@ pub struct Source {
     address: Option<IpAddr>,
     port: Option<u16>,
     any: IpAddr,
+    /// Odd streams let `bind` take a port, even ones `connect`.
+    by_bind: bool,
 }
 
 /// Why a connection cannot leave from its port.
@@ -56,16 +59,27 @@ impl Source {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        Self { address: job.bind_address, port: base.map(|base| base.wrapping_add(stream)), any }
+        Self {
+            address: job.bind_address,
+            port: base.map(|base| base.wrapping_add(stream)),
+            any,
+            by_bind: stream % 2 == 1,
+        }
     }
 
+    /// Linux gives odd ports at `bind` and even ones at `connect` (inet_csk_find_open_port and
+    /// __inet_hash_connect). Streams that are all odd or all even meet on one link of a bond or of
+    /// equal-cost routes that hash ports, so every second stream takes its port at the other call.
     pub fn bind(self, socket: &Socket) -> io::Result<()> {
-        let Self { address, port, any } = self;
+        let Self { address, port, any, by_bind } = self;
         if address.is_none() && port.is_none() {
             return Ok(());
         }
         if port.is_some() {
             socket.set_reuse_address(true)?;
+        } else if !by_bind {
+            // Kernels before 4.2 do not know it: then all ports are odd.
+            let _ = socket_options::bind_without_port(socket);
         }
         let source = SocketAddr::new(address.unwrap_or(any), port.unwrap_or(0));
         socket.bind(&source.into())
@@ -108,7 +122,7 @@ mod tests {
 
     fn source(address: Option<&str>, port: Option<u16>) -> Source {
         let address = address.map(|address| address.parse().unwrap());
-        Source { address, port, any: Ipv4Addr::UNSPECIFIED.into() }
+        Source { address, port, any: Ipv4Addr::UNSPECIFIED.into(), by_bind: false }
     }
 
     fn blamed(source: Source, error: Errno) -> Option<SourcePortError> {
@@ -126,5 +140,22 @@ mod tests {
         let low = source(None, Some(80));
         assert_eq!(blamed(low, Errno::EACCES), Some(SourcePortError::Forbidden(80)));
         assert_eq!(blamed(source(None, None), Errno::EADDRINUSE), None);
+    }
+
+    #[test]
+    fn streams_leave_from_odd_and_from_even_ports() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let parities: Vec<u16> = (0..8)
+            .map(|stream| {
+                let from = Source { by_bind: stream % 2 == 1, ..source(Some("127.0.0.1"), None) };
+                let socket = Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+                let socket = socket.unwrap();
+                from.bind(&socket).unwrap();
+                socket.connect(&target.into()).unwrap();
+                TcpStream::from(socket).local_addr().unwrap().port() % 2
+            })
+            .collect();
+        assert!(parities.contains(&0) && parities.contains(&1), "{parities:?}");
     }
 }
