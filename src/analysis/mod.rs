@@ -2,13 +2,20 @@
 //!
 //! Measurements are kept raw, so all of this is recomputed whenever a run is shown.
 
+pub mod precision;
 pub mod steady;
+pub mod looks;
+#[cfg(test)]
+mod noise;
 pub mod window;
 pub mod throughput;
 pub mod sync;
 pub mod path;
 pub mod storage;
+pub mod level;
 pub mod plateau;
+pub mod knee;
+pub mod climb;
 pub mod bdp;
 pub mod series;
 pub mod finding;

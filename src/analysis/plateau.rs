@@ -2,14 +2,8 @@
 
 use redoline_proto::units::BytesPerSecond;
 
+use super::level::{Level, Run, best, levels, smallest_within};
 use crate::plan::step::LEVELS_WITHOUT_RISE;
-
-/// A number of connections and the steady aggregate rate that it gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
-    pub num_conn: u32,
-    pub rate: BytesPerSecond,
-}
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
@@ -22,7 +16,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ladder {
     tolerance: f64,
-    levels: Vec<Level>,
+    runs: Vec<Run>,
     /// Only a rise moves it, so that many small steps up are noticed in the end.
     reference: Option<BytesPerSecond>,
     without_rise: usize,
@@ -31,11 +25,20 @@ pub struct Ladder {
 impl Ladder {
     /// `tolerance`: the share by which a level must exceed the reference to count as a rise.
     pub fn new(tolerance: f64) -> Self {
-        Self { tolerance, levels: Vec::new(), reference: None, without_rise: 0 }
+        Self { tolerance, runs: Vec::new(), reference: None, without_rise: 0 }
     }
 
     pub fn push(&mut self, num_conn: u32, rate: BytesPerSecond) -> Decision {
-        self.levels.push(Level { num_conn, rate });
+        self.push_run(num_conn, rate, None)
+    }
+
+    pub fn push_run(
+        &mut self,
+        num_conn: u32,
+        rate: BytesPerSecond,
+        half_width: Option<BytesPerSecond>,
+    ) -> Decision {
+        self.runs.push(Run { num_conn, rate, half_width });
         let rises = self.reference.is_none_or(|at| rate.0 > at.0 * (1.0 + self.tolerance));
         if rises {
             self.reference = Some(rate);
@@ -43,33 +46,113 @@ impl Ladder {
         } else {
             self.without_rise += 1;
         }
+        self.decision()
+    }
+
+    /// By the levels so far.
+    pub fn decision(&self) -> Decision {
         match self.without_rise >= LEVELS_WITHOUT_RISE {
             true => Decision::Plateau,
             false => Decision::Continue,
         }
     }
 
-    pub fn levels(&self) -> &[Level] {
-        &self.levels
+    /// In the order of the number of connections.
+    pub fn levels(&self) -> Vec<Level> {
+        levels(&self.runs)
     }
 
-    /// The level with the highest rate; the smallest number of connections among equals.
     pub fn best(&self) -> Option<Level> {
-        self.levels
-            .iter()
-            .copied()
-            .max_by(|a, b| a.rate.0.total_cmp(&b.rate.0).then(b.num_conn.cmp(&a.num_conn)))
+        best(&self.levels())
     }
 
     /// The smallest level within the tolerance of the best.
     pub fn recommended(&self) -> Option<Level> {
-        let enough = self.best()?.rate.0 * (1.0 - self.tolerance);
-        self.levels
-            .iter()
-            .copied()
-            .filter(|level| level.rate.0 >= enough)
-            .min_by_key(|level| level.num_conn)
+        smallest_within(&self.levels(), self.tolerance)
     }
+}
+
+/// What the documented procedure would have recommended where another rule chose the levels.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Documented {
+    Recommends(u32),
+    /// It rests on what this level gives, which is not known well enough.
+    CannotTell {
+        num_conn: u32,
+    },
+}
+
+/// The lowest and the highest rate that a level may have.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    num_conn: u32,
+    low: f64,
+    high: f64,
+}
+
+/// The documented procedure (from `from` by `step` until three levels do not rise) on levels that
+/// another rule measured, in the order of their number of connections.
+///
+/// A level between two measured ones lies between their rates, which holds for a curve without a
+/// peak or a dip between them; beyond the last measured level nothing is known. Where a decision
+/// could go either way within these bounds, it cannot be told.
+pub fn documented(levels: &[Level], from: u32, step: u32, max: u32, tolerance: f64) -> Documented {
+    let mut walked: Vec<Bounds> = Vec::new();
+    let mut reference: Option<Bounds> = None;
+    let mut without_rise = 0;
+    for num_conn in (from..=max).step_by(step.max(1) as usize) {
+        let Some(level) = bounds(levels, num_conn) else {
+            return Documented::CannotTell { num_conn };
+        };
+        walked.push(level);
+        match reference.map_or(Some(true), |at| exceeds(level, at, 1.0 + tolerance)) {
+            Some(true) => (reference, without_rise) = (Some(level), 0),
+            Some(false) => without_rise += 1,
+            None => return Documented::CannotTell { num_conn },
+        }
+        if without_rise >= LEVELS_WITHOUT_RISE {
+            break;
+        }
+    }
+    smallest_of(&walked, 1.0 - tolerance).unwrap_or(Documented::CannotTell { num_conn: from })
+}
+
+/// The smallest level that has `share` of every level; `None` when there is none.
+fn smallest_of(walked: &[Bounds], share: f64) -> Option<Documented> {
+    for level in walked {
+        let less = walked.iter().map(|other| exceeds(*other, *level, 1.0 / share));
+        let less: Vec<Option<bool>> = less.collect();
+        if less.contains(&Some(true)) {
+            continue;
+        }
+        let num_conn = level.num_conn;
+        return Some(match less.contains(&None) {
+            true => Documented::CannotTell { num_conn },
+            false => Documented::Recommends(num_conn),
+        });
+    }
+    None
+}
+
+/// Whether `a` > `b` × `factor`; `None` when the bounds leave it open.
+fn exceeds(a: Bounds, b: Bounds, factor: f64) -> Option<bool> {
+    match a {
+        // A level is its own equal, however wide its bounds are.
+        _ if a.num_conn == b.num_conn => Some(false),
+        _ if a.low > b.high * factor => Some(true),
+        _ if a.high <= b.low * factor => Some(false),
+        _ => None,
+    }
+}
+
+fn bounds(levels: &[Level], num_conn: u32) -> Option<Bounds> {
+    let above = levels.iter().find(|level| level.num_conn >= num_conn)?;
+    let below = levels.iter().rev().find(|level| level.num_conn <= num_conn)?;
+    Some(Bounds {
+        num_conn,
+        low: above.rate.0.min(below.rate.0),
+        high: above.rate.0.max(below.rate.0),
+    })
 }
 
 #[cfg(test)]
@@ -124,5 +207,48 @@ mod tests {
     #[test]
     fn an_empty_ladder_recommends_nothing() {
         assert_eq!(Ladder::new(0.03).recommended(), None);
+    }
+
+    fn levels_of(rates: &[(u32, f64)]) -> Vec<Level> {
+        let level = |(num_conn, rate): &(u32, f64)| Level {
+            num_conn: *num_conn,
+            rate: BytesPerSecond(*rate),
+            half_width: None,
+            runs: 1,
+        };
+        rates.iter().map(level).collect()
+    }
+
+    #[test]
+    fn the_documented_procedure_is_read_off_the_levels_of_a_knee() {
+        // 10 lies between 8 and 12, which are both flat.
+        let knee = levels_of(&[
+            (1, 58.0),
+            (2, 116.0),
+            (3, 174.0),
+            (4, 232.0),
+            (6, 289.0),
+            (8, 290.0),
+            (12, 289.9),
+        ]);
+        assert_eq!(documented(&knee, 2, 2, 64, 0.03), Documented::Recommends(6));
+    }
+
+    #[test]
+    fn the_documented_procedure_cannot_be_told_beyond_the_last_level_or_on_a_slope() {
+        let short = levels_of(&[(1, 100.0), (2, 100.0), (3, 100.0), (4, 100.0)]);
+        assert_eq!(documented(&short, 2, 2, 64, 0.03), Documented::CannotTell { num_conn: 6 });
+        let slope = levels_of(&[(8, 100.0), (12, 120.0), (16, 120.0), (24, 120.0)]);
+        assert_eq!(documented(&slope, 8, 2, 64, 0.03), Documented::CannotTell { num_conn: 10 });
+        assert_eq!(documented(&[], 2, 2, 64, 0.03), Documented::CannotTell { num_conn: 2 });
+    }
+
+    #[test]
+    fn the_documented_procedure_of_its_own_levels_is_its_own_recommendation() {
+        let rates =
+            [(2, 50.0), (4, 80.0), (6, 95.0), (8, 99.0), (10, 99.5), (12, 99.0), (14, 99.0)];
+        let (ladder, _) = climb(&rates);
+        let own = ladder.recommended().map(|level| Documented::Recommends(level.num_conn));
+        assert_eq!(Some(documented(&ladder.levels(), 2, 2, 64, 0.03)), own);
     }
 }

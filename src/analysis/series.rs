@@ -3,6 +3,7 @@
 use redoline_proto::storage::StoragePattern;
 use redoline_proto::units::BytesPerSecond;
 
+use super::level::mean_of_runs;
 use super::storage::StorageSummary;
 use super::throughput::Summary;
 use crate::plan::node::{Direction, NodeId, PairId};
@@ -74,6 +75,7 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
         .collect();
     let real: Vec<Point> =
         points.iter().filter(|point| !from_a_cache(point, storage)).cloned().collect();
+    let real = of_all_runs(&real);
     let best = best(&real).cloned();
     let share = match series.variable {
         Variable::NumConn => Some(1.0 - series.tolerance.unwrap_or(TOLERANCE)),
@@ -107,6 +109,33 @@ fn result(series: &Series, throughputs: &[Summary], storage: &[StorageSummary]) 
         tolerance: series.tolerance,
         stopped_because: series.stopped_because,
     }
+}
+
+/// A value that was measured several times is one point with the mean of its runs, as the climb takes
+/// it; the measurement is the first.
+fn of_all_runs(points: &[Point]) -> Vec<Point> {
+    let mut pooled: Vec<Point> = Vec::new();
+    for point in points {
+        let same = |other: &&Point| other.value == point.value && other.label == point.label;
+        if pooled.iter().any(|seen| same(&seen)) {
+            continue;
+        }
+        let runs: Vec<_> = points
+            .iter()
+            .filter(same)
+            .filter_map(|run| run.rate.map(|rate| (rate, run.half_width)))
+            .collect();
+        let first = points.iter().filter(same).find(|run| run.rate.is_some()).unwrap_or(point);
+        let (rate, half_width) = match runs.is_empty() {
+            true => (None, None),
+            false => {
+                let (rate, half_width) = mean_of_runs(&runs);
+                (Some(rate), half_width)
+            }
+        };
+        pooled.push(Point { rate, half_width, ..first.clone() });
+    }
+    pooled
 }
 
 /// What did not come from the disks is shown, but recommends nothing.
@@ -147,4 +176,40 @@ fn smallest(points: &[Point], share: f64) -> Option<&Point> {
         .iter()
         .filter(|point| point.value.is_some() && point.rate.is_some_and(|rate| rate.0 >= enough))
         .min_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(value: f64, measurement: u32, rate: Option<f64>) -> Point {
+        Point {
+            value: Some(value),
+            label: value.to_string(),
+            measurement: Some(MeasurementId(measurement)),
+            rate: rate.map(BytesPerSecond),
+            half_width: None,
+            remark: None,
+        }
+    }
+
+    #[test]
+    fn contenders_that_were_measured_again_count_by_the_mean_of_their_runs() {
+        let runs = [(2.0, 100.0), (4.0, 99.0), (2.0, 80.0), (4.0, 99.0), (4.0, 99.0), (2.0, 80.0)];
+        let points: Vec<Point> =
+            (0..).zip(runs).map(|(id, (value, rate))| point(value, id, Some(rate))).collect();
+        let pooled = of_all_runs(&points);
+        assert_eq!(pooled.len(), 2);
+        assert_eq!(best(&pooled).map(|point| point.measurement), Some(Some(MeasurementId(1))));
+        assert_eq!(smallest(&pooled, 0.97).and_then(|point| point.value), Some(4.0));
+    }
+
+    #[test]
+    fn a_value_of_which_no_run_gave_a_rate_has_none() {
+        let pooled =
+            of_all_runs(&[point(2.0, 1, None), point(4.0, 2, None), point(4.0, 3, Some(5.0))]);
+        let rates: Vec<_> = pooled.iter().map(|point| point.rate.map(|rate| rate.0)).collect();
+        assert_eq!(rates, [None, Some(5.0)]);
+        assert_eq!(pooled[1].measurement, Some(MeasurementId(3)));
+    }
 }
