@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redoline_proto::facts::{FactsRequest, HostFacts, Peer};
+use redoline_proto::path::{HoldMtuJob, MtuHeld};
 use redoline_proto::transfer::{Guard, JobId, Token};
 use redoline_proto::units::Bytes;
 
 use super::events::EventSender;
+use super::hold::Hold;
 use super::results::Results;
 use super::transfer::Ends;
 use crate::agents::session::Agent;
@@ -17,11 +19,14 @@ use crate::record::event::{Event, StepFailure};
 use crate::record::measurement::{
     Failure, FailureCause, Measurement, MeasurementId, Series, SeriesPoint, StoppedBecause,
 };
+use crate::record::setup::Setup;
 
 /// Owned by the executor; steps borrow it one after the other.
 #[derive(Debug)]
 pub struct Run<'a> {
     pub plan: &'a Plan,
+    /// The plan as the record has it.
+    pub setup: Setup,
     pub events: EventSender,
     pub results: Results,
     pub facts: BTreeMap<NodeId, HostFacts>,
@@ -33,7 +38,9 @@ pub struct Run<'a> {
     sent: u64,
     /// What the test that runs may send at most; charged whole when it is cut short.
     promised: u64,
-    open_series: Option<Series>,
+    open_series: Vec<Series>,
+    /// Interfaces whose MTU is not what it was.
+    holds: Vec<Hold>,
     measurements: u32,
     series: u32,
     jobs: u64,
@@ -43,6 +50,7 @@ impl<'a> Run<'a> {
     pub fn new(plan: &'a Plan, events: EventSender, minute_of_day: fn() -> u16) -> Self {
         Self {
             plan,
+            setup: Setup::of(plan),
             events,
             results: Results::default(),
             facts: BTreeMap::new(),
@@ -51,7 +59,8 @@ impl<'a> Run<'a> {
             minute_of_day,
             sent: 0,
             promised: 0,
-            open_series: None,
+            open_series: Vec::new(),
+            holds: Vec::new(),
             measurements: 0,
             series: 0,
             jobs: 0,
@@ -140,21 +149,24 @@ impl<'a> Run<'a> {
         MeasurementId(self.measurements)
     }
 
-    /// A ladder or sweep begins; its points are kept here, so that one that is cut short is not lost.
-    pub fn begin_series(&mut self, series: Series) {
+    /// A ladder or sweep begins; its points are kept here, so that one that is cut short is not
+    /// lost. Gives its number.
+    pub fn begin_series(&mut self, series: Series) -> u32 {
         self.series += 1;
-        self.open_series = Some(Series { id: self.series, ..series });
+        self.open_series.push(Series { id: self.series, ..series });
+        self.series
     }
 
-    pub fn add_point(&mut self, point: SeriesPoint) {
-        if let Some(series) = &mut self.open_series {
+    pub fn add_point(&mut self, series: u32, point: SeriesPoint) {
+        if let Some(series) = self.open_series.iter_mut().find(|open| open.id == series) {
             series.points.push(point);
         }
     }
 
-    pub async fn finish_series(&mut self, stopped_because: StoppedBecause) {
-        if let Some(series) = self.open_series.take() {
-            let series = Series { stopped_because, ..series };
+    pub async fn finish_series(&mut self, series: u32, stopped_because: StoppedBecause) {
+        let place = self.open_series.iter().position(|open| open.id == series);
+        if let Some(place) = place {
+            let series = Series { stopped_because, ..self.open_series.remove(place) };
             self.events.send(Event::SeriesFinished { series }).await;
         }
     }
@@ -162,7 +174,41 @@ impl<'a> Run<'a> {
     /// After a step that was cut short by its timeout or by Ctrl-C.
     pub async fn abandon_what_is_open(&mut self) {
         self.sent += std::mem::take(&mut self.promised);
-        self.finish_series(StoppedBecause::Interrupted).await;
+        self.release_holds().await;
+        while let Some(series) = self.open_series.first().map(|open| open.id) {
+            self.finish_series(series, StoppedBecause::Interrupted).await;
+        }
+    }
+
+    /// Holds the MTU of the interface with a node's redo address; kept here, so that it is restored
+    /// before the agents are released, whatever happens to the step.
+    ///
+    /// # Errors
+    /// When the interface cannot be changed; then it is as it was.
+    pub async fn hold_mtu(
+        &mut self,
+        node: NodeId,
+        mtu_bytes: u32,
+        deadline: Duration,
+    ) -> Result<MtuHeld, Failure> {
+        let (job, _) = self.next_job();
+        let address = self.plan.node(node).redo.bind;
+        let hold = Hold::begin(self.agent(node)?, HoldMtuJob { job, address, mtu_bytes, deadline });
+        let hold = hold.await?;
+        let place = self.holds.len();
+        self.holds.push(hold);
+        self.holds[place].held().await
+    }
+
+    /// Has every interface restored, the last one first, and says which is not as it was.
+    pub async fn release_holds(&mut self) {
+        for hold in self.holds.iter_mut().rev() {
+            if let Err(text) = hold.release().await {
+                let node = Some(hold.node);
+                self.events.send(Event::Warning { node, text }).await;
+            }
+        }
+        self.holds.clear();
     }
 
     pub async fn measured(&mut self, measurement: Measurement) {

@@ -5,8 +5,9 @@ use redoline_proto::units::Bytes;
 
 use super::At;
 use super::measure::{Measured, measure};
+use super::register::register;
 use super::socket;
-use super::throughput::{parameters, register};
+use super::throughput::parameters;
 use crate::execute::run::Run;
 use crate::plan::node::PairId;
 use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Until, Vary};
@@ -53,24 +54,25 @@ async fn sweep_pair(
     let mut failures = Vec::new();
     let mut best: Option<Measured> = None;
     let mut stopped_because = StoppedBecause::AllValues;
-    run.begin_series(series_of(at, spec, pair));
+    let series = run.begin_series(series_of(at, spec, pair));
     for value in values(&spec.vary) {
         if let Some(remark) = why_not(run, pair, value) {
-            run.add_point(point(value, None, Some(remark)));
+            run.add_point(series, point(value, None, Some(remark)));
             continue;
         }
         let of_value = match measure_value(run, at, &spec.throughput, pair, value).await {
             Ok(measured) => {
-                run.add_point(point(value, Some(&measured), None));
+                let why = measured.summary.not_testable.clone();
+                run.add_point(series, point(value, Some(&measured), why));
                 let of_value = measured.failures.clone();
-                if rate(&measured) > best.as_ref().and_then(rate) {
+                if is_better(spec, &measured, best.as_ref()) {
                     best = Some(measured);
                 }
                 of_value
             }
             Err(of_value) => {
                 let remark = of_value.first().map(|failure| failure.failure.text.clone());
-                run.add_point(point(value, None, remark));
+                run.add_point(series, point(value, None, remark));
                 of_value
             }
         };
@@ -84,7 +86,7 @@ async fn sweep_pair(
     if let Some(measured) = &best {
         register(run, at, &[pair], measured, |result| result);
     }
-    run.finish_series(stopped_because).await;
+    run.finish_series(series, stopped_because).await;
     failures
 }
 
@@ -119,8 +121,15 @@ fn ends_the_sweep(failure: &StepFailure) -> Option<StoppedBecause> {
     }
 }
 
-fn rate(measured: &Measured) -> Option<f64> {
-    measured.summary.rate().map(|rate| rate.0)
+/// Whether expressions shall see this point: the one with the highest rate. Of SYNC it is the first,
+/// since longer messages carry more at a higher latency, which is not what one looks for.
+fn is_better(spec: &SweepSpec, measured: &Measured, best: Option<&Measured>) -> bool {
+    let rate = |measured: &Measured| measured.rate().map(|rate| rate.0);
+    match best {
+        None => measured.rate().is_some(),
+        Some(_) if spec.throughput.mode.acknowledged() => false,
+        Some(best) => rate(measured) > rate(best),
+    }
 }
 
 fn values(vary: &Vary) -> Vec<Value> {
