@@ -7,6 +7,8 @@ use super::steady::{Interval, Steady, ramp, steady_at};
 
 /// The first looks, in seconds since the first byte; from the last one on each is √2 times later.
 const FIRST_LOOKS: [f64; 3] = [2.0, 3.0, 4.0];
+/// No test converges before its second look: what one takes at least.
+pub const EARLIEST: Duration = Duration::from_secs(3);
 /// No look is so late that the one at the time limit would hardly see more.
 const LAST_BEFORE_LIMIT: f64 = 0.85;
 /// The common window of all streams loses a little at both ends, so this much of the time limit
@@ -80,6 +82,9 @@ impl StopRule {
 
     /// Makes every look that is due by now on `intervals`: what all receivers together got so far,
     /// from the beginning of the window common to all streams.
+    ///
+    /// A look is due when the intervals reach its time. Where a stream gives nothing more they never
+    /// do, so the caller keeps the time limit by its own clock too, and then asks [`Self::conclude`].
     pub fn look(&mut self, intervals: &[Interval], min_rtt: Option<Duration>) -> Look {
         let elapsed = seconds(intervals);
         while let Some(at) = self.looks.get(self.made).copied() {

@@ -13,6 +13,8 @@ pub mod sync;
 pub mod path;
 pub mod storage;
 pub mod level;
+pub mod burst;
+pub mod fairness;
 pub mod plateau;
 pub mod knee;
 pub mod climb;

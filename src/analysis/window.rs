@@ -2,6 +2,7 @@
 
 use redoline_proto::handshake::ClockOffset;
 use redoline_proto::transfer::Sample;
+use redoline_proto::units::BytesPerSecond;
 
 use super::steady::Interval;
 use crate::record::measurement::{EndRecord, PairTransfer};
@@ -47,21 +48,28 @@ impl Track {
     /// `None` when the clock is needed and not known.
     pub fn of(pair: &PairTransfer, alone: bool) -> Option<Self> {
         let receiver = &pair.receiver;
-        let clock = match receiver.clock {
-            Some(clock) => clock,
-            None if alone => ClockOffset { offset_ns: 0, error_ns: 0, unix_offset_ns: 0 },
-            None => return None,
-        };
-        let mut pieces: Vec<Piece> = receiver
-            .samples
-            .iter()
-            .filter_map(|sample| {
-                let window = on_controller(clock, sample.from_ns, sample.to_ns).not_empty()?;
-                Some(Piece { window, bytes: sample.bytes().0 as f64 })
-            })
-            .collect();
-        pieces.sort_by_key(|piece| piece.window.from_ns);
+        let clock = clock(receiver, alone)?;
+        let pieces = pieces(receiver, clock, |sample| sample.bytes().0);
         Some(Self { pieces, window: streams_window(receiver, clock) })
+    }
+
+    /// Each of the pair's streams for itself, by its number; `None` as in [`Track::of`].
+    pub fn of_streams(pair: &PairTransfer, alone: bool) -> Option<Vec<Self>> {
+        let receiver = &pair.receiver;
+        let clock = clock(receiver, alone)?;
+        let of_stream = |stream| {
+            let bytes = |sample: &Sample| sample.stream_bytes.get(stream).copied().unwrap_or(0);
+            let window = stream_window(receiver, stream)
+                .map(|window| on_controller(clock, window.from_ns, window.to_ns));
+            Self { pieces: pieces(receiver, clock, bytes), window }
+        };
+        Some((0..streams(receiver)).map(of_stream).collect())
+    }
+
+    /// The mean in `window`; `None` of an empty one.
+    pub fn rate(&self, window: Window) -> Option<BytesPerSecond> {
+        let window = window.not_empty()?;
+        Some(BytesPerSecond(self.bytes(window) / window.seconds()))
     }
 
     /// Bytes between two moments; a sample that is cut counts by its share.
@@ -129,10 +137,28 @@ fn timed_sum(tracks: &[Track], window: Window) -> Vec<(i64, Interval)> {
         .collect()
 }
 
+fn clock(receiver: &EndRecord, alone: bool) -> Option<ClockOffset> {
+    let own = alone.then_some(ClockOffset { offset_ns: 0, error_ns: 0, unix_offset_ns: 0 });
+    receiver.clock.or(own)
+}
+
+fn pieces(receiver: &EndRecord, clock: ClockOffset, bytes: impl Fn(&Sample) -> u64) -> Vec<Piece> {
+    let piece = |sample: &Sample| {
+        let window = on_controller(clock, sample.from_ns, sample.to_ns).not_empty()?;
+        Some(Piece { window, bytes: bytes(sample) as f64 })
+    };
+    let mut pieces: Vec<Piece> = receiver.samples.iter().filter_map(piece).collect();
+    pieces.sort_by_key(|piece| piece.window.from_ns);
+    pieces
+}
+
+fn streams(receiver: &EndRecord) -> usize {
+    receiver.samples.iter().map(|sample| sample.stream_bytes.len()).max().unwrap_or(0)
+}
+
 /// The time in which all streams of one receiver carried data.
 fn streams_window(receiver: &EndRecord, clock: ClockOffset) -> Option<Window> {
-    let count = receiver.samples.iter().map(|sample| sample.stream_bytes.len()).max()?;
-    let windows = (0..count).map(|stream| stream_window(receiver, stream));
+    let windows = (0..streams(receiver)).map(|stream| stream_window(receiver, stream));
     let common = windows.reduce(|a, b| Some(a?.and(b?)))??;
     Some(on_controller(clock, common.from_ns, common.to_ns))
 }
