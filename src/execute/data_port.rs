@@ -3,7 +3,7 @@
 
 use super::transfer::Ends;
 use crate::plan::node::{Node, PortRange};
-use crate::record::event::{DATA_PORT_FILTERED, DATA_PORT_REFUSED, DATA_PORT_UNREACHABLE};
+use crate::record::event::{DATA_PORT_FILTERED, DATA_PORT_REFUSED};
 use crate::record::measurement::{Failure, FailureCause};
 
 /// What came back of a connection's first packet.
@@ -11,9 +11,8 @@ use crate::record::measurement::{Failure, FailureCause};
 enum Answer {
     /// A reset, or ICMP "port unreachable".
     Refused,
-    /// Another ICMP message (EHOSTUNREACH, ENETUNREACH, EACCES): a firewall's, or that of a router
-    /// without a route.
-    Unreachable,
+    /// Another ICMP message, or this node's own firewall (EHOSTUNREACH, EACCES).
+    Prohibited,
     Nothing,
 }
 
@@ -21,8 +20,9 @@ enum Answer {
 const WORDS: &[(&str, Answer)] = &[
     ("connection refused", Answer::Refused),
     ("no answer within", Answer::Nothing),
-    ("look at the route to", Answer::Unreachable),
-    ("not permitted", Answer::Unreachable),
+    // EHOSTUNREACH. ENETUNREACH is this node's own lack of a route, which its words name.
+    ("No route to host", Answer::Prohibited),
+    ("not permitted", Answer::Prohibited),
 ];
 
 /// The failure of a sender whose receiver was listening at `port`, with its way out. A connection
@@ -44,8 +44,7 @@ pub fn explained(ends: Ends<'_>, port: u16, failure: Failure) -> Failure {
 impl Answer {
     fn phase(self) -> &'static str {
         match self {
-            Self::Refused => DATA_PORT_REFUSED,
-            Self::Unreachable => DATA_PORT_UNREACHABLE,
+            Self::Refused | Self::Prohibited => DATA_PORT_REFUSED,
             Self::Nothing => DATA_PORT_FILTERED,
         }
     }
@@ -59,9 +58,9 @@ fn way_out(answer: Answer, sender: &Node, receiver: &Node, port: u16) -> String 
             "the agent on `{name}` listens at {bind} port {port}, so a firewall on `{name}` or on \
              the way rejects it, or {to} leads to another host"
         ),
-        Answer::Unreachable => format!(
-            "the agent on `{name}` listens at {bind} port {port}; firewalld's default rejects with \
-             this answer, and so does a router without a route"
+        Answer::Prohibited => format!(
+            "the agent on `{name}` listens at {bind} port {port}; firewalld rejects with this answer \
+             what it does not allow, and a router says the same where it has no route"
         ),
         Answer::Nothing => format!(
             "the agent on `{name}` listens at {bind} port {port}, so a firewall on `{name}` or on \

@@ -12,12 +12,10 @@ use crate::plan::node::{Direction, NodeId, PairId};
 /// The format of `events.jsonl`; a reader refuses a newer one by name.
 pub const FORMAT: u32 = 1;
 
-/// [`Failure::phase`] of a data connection whose first packet was answered by a reset, or by ICMP
-/// "port unreachable", although the receiver listened.
+/// [`Failure::phase`] of a data connection that was answered by a reset or an ICMP message although
+/// the receiver listened.
 pub const DATA_PORT_REFUSED: &str = "data port refused";
-/// … by another ICMP message: "host unreachable", "administratively prohibited".
-pub const DATA_PORT_UNREACHABLE: &str = "data port unreachable";
-/// … by nothing.
+/// [`Failure::phase`] of a data connection that nothing answered although the receiver listened.
 pub const DATA_PORT_FILTERED: &str = "data port filtered";
 
 /// An event with the time at which the coordinator took it.

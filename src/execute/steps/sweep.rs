@@ -65,7 +65,7 @@ async fn sweep_pair(
                 let why = measured.summary.not_testable.clone();
                 run.add_point(series, point(value, Some(&measured), why));
                 let of_value = measured.failures.clone();
-                if is_better(spec, &measured, best.as_ref()) {
+                if rate(&measured) > best.as_ref().and_then(rate) {
                     best = Some(measured);
                 }
                 of_value
@@ -121,15 +121,8 @@ fn ends_the_sweep(failure: &StepFailure) -> Option<StoppedBecause> {
     }
 }
 
-/// Whether expressions shall see this point: the one with the highest rate. Of SYNC it is the first,
-/// since longer messages carry more at a higher latency, which is not what one looks for.
-fn is_better(spec: &SweepSpec, measured: &Measured, best: Option<&Measured>) -> bool {
-    let rate = |measured: &Measured| measured.rate().map(|rate| rate.0);
-    match best {
-        None => measured.rate().is_some(),
-        Some(_) if spec.throughput.mode.acknowledged() => false,
-        Some(best) => rate(measured) > rate(best),
-    }
+fn rate(measured: &Measured) -> Option<f64> {
+    measured.rate().map(|rate| rate.0)
 }
 
 fn values(vary: &Vary) -> Vec<Value> {
