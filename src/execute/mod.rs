@@ -2,6 +2,7 @@
 
 pub mod data_port;
 pub mod events;
+pub mod facts;
 pub mod failure;
 pub mod hearing;
 pub mod hold;

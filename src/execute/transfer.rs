@@ -109,7 +109,8 @@ async fn connect_ends(
         Some(TransferEvent::Connected(connected)) => transfer.sender.connected = Some(connected),
         other => {
             let failure = unexpected(ends.sender.node, CONNECTING, other);
-            return Err(data_port::explained(ends, port, failure));
+            let (sender, receiver) = (ends.sender_node, ends.receiver_node);
+            return Err(data_port::explained(sender, receiver, port, failure));
         }
     }
     let at_receiver = |error: AgentError| failure::of_agent(ends.receiver, CONNECTING, &error);

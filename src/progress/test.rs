@@ -90,3 +90,17 @@ pub(super) fn seconds(ms: i64) -> String {
         _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_shows_how_well_the_rate_is_known() {
+        let mut test = RunningTest::new("[1/2]".to_owned(), "1 connection", vec![], 60_000, 0);
+        test.live(6_000, (Some(PairId(0)), None), BytesPerSecond(15e6));
+        assert_eq!(test.text(), "1 connection: 120 Mbit/s, 6 s of 1 min");
+        test.looked(Some(0.0312));
+        assert_eq!(test.text(), "1 connection: 120 Mbit/s, ± 3.1 % so far, 6 s of 1 min");
+    }
+}

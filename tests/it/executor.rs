@@ -9,9 +9,11 @@ use redoline::agents::executable::{Executable, Executables, Role};
 use redoline::agents::session::Greeting;
 use redoline::execute::events::{EventSender, QUEUE};
 use redoline::execute::{Surroundings, execute};
+use redoline::plan::expression::Expression;
 use redoline::plan::node::Direction;
 use redoline::plan::step::{
-    Action, Frequency, LadderSpec, NumConn, PathSpec, TestTime, ThroughputSpec, Until,
+    Action, AssertSpec, Frequency, LadderSpec, Mode, NumConn, PathSpec, Step, TestTime,
+    ThroughputSpec, Until,
 };
 use redoline::plan::{Options, Plan, from_texts};
 use redoline::record::event::{DATA_PORT_REFUSED, Event, FORMAT, Moment, StepOutcome};
@@ -19,6 +21,8 @@ use redoline::record::measurement::{StoppedBecause, Throughput, Variable};
 use redoline::record::run::RunRecord;
 use redoline::record::setup::Setup;
 use redoline::runbook::source::Source;
+use redoline_proto::transfer::RedoWrite;
+use redoline_proto::units::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -200,6 +204,29 @@ fn a_path_is_kept_with_its_stream() {
     let stream = path.stream.as_ref().unwrap();
     assert_eq!(stream.failure, None);
     assert!(!stream.receiver.samples.is_empty());
+}
+
+#[test]
+fn a_sync_test_registers_how_long_its_messages_waited() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path().to_str().unwrap().to_owned();
+    let mut plan = plan("OWN.21", |spec| {
+        spec.mode = Mode::Sync(RedoWrite { dir, file_bytes: 8 << 20 });
+        spec.message = Bytes(8192);
+    });
+    let that = ["one.latency_p50_us > 1", "one.latency_p99_us >= one.latency_p50_us"];
+    let that = that.into_iter().chain(["one.messages_per_second > 1"]);
+    let that = that.map(|text| Expression::parse(text).unwrap()).collect();
+    let assert = Action::Assert(AssertSpec { that, message: None });
+    plan.steps.push(Step { action: assert, register: None, ..plan.steps[0].clone() });
+    let record = run(&plan);
+    passed(&record);
+    assert_eq!(record.steps[1].outcome, Some(StepOutcome::Passed));
+    let test = record.throughputs().next().unwrap();
+    assert_eq!(test.request.mode, "sync");
+    assert_eq!(test.request.acknowledge.as_ref().unwrap().message_bytes, 8192);
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -3,14 +3,11 @@
 
 use std::time::Duration;
 
-use redoline_proto::path::{PathProbe, SizeOutcome, SizeProbe};
-
 use super::At;
+use super::carried;
 use super::measure::{Measured, Parameters, measure};
-use super::path::probe_pair;
 use super::register::register;
 use super::throughput::{groups, late_num_conn, parameters};
-use crate::execute::probe::Ask;
 use crate::execute::run::Run;
 use crate::plan::node::{NodeId, PairId};
 use crate::plan::step::{InterfaceMtuSpec, NumConn, ThroughputSpec};
@@ -19,10 +16,6 @@ use crate::record::measurement::{
     FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
 };
 
-/// Before the test at the new MTU: whether the path carries such packets at all.
-const PROBES: u32 = 10;
-const PROBE_SPACING: Duration = Duration::from_millis(10);
-const PROBE_DEADLINE: Duration = Duration::from_secs(5);
 /// A path that swallows large packets is not to take the patience of a whole test.
 const STALL_DEADLINE: Duration = Duration::from_secs(4);
 /// Beyond the test itself: connecting, probing, draining. The agents restore the MTU after it,
@@ -115,9 +108,18 @@ async fn inner(
         found.failures.push(failure);
         return false;
     }
-    if let Some(why_not) = not_carried(run, at, spec, pairs).await {
-        run.add_point(series, point(Some(mtu), None, Some(why_not)));
-        return false;
+    let back = spec.throughput.both_directions;
+    match carried::why_not(run, at, pairs, mtu, back).await {
+        Ok(None) => (),
+        Ok(Some(why_not)) => {
+            run.add_point(series, point(Some(mtu), None, Some(why_not)));
+            return false;
+        }
+        Err(failure) => {
+            run.add_point(series, point(Some(mtu), None, Some(failure.failure.text.clone())));
+            found.failures.push(failure);
+            return false;
+        }
     }
     let patience = spec.throughput.network_timeout.unwrap_or(STALL_DEADLINE);
     let throughput = ThroughputSpec {
@@ -191,58 +193,6 @@ async fn hold(
     Ok(())
 }
 
-/// Why a test at the new MTU would only hang; `None` also where nothing small comes back, of which
-/// nothing follows.
-async fn not_carried(
-    run: &mut Run<'_>,
-    at: At<'_>,
-    spec: &InterfaceMtuSpec,
-    pairs: &[PairId],
-) -> Option<String> {
-    let ask = Ask {
-        count: PROBES,
-        spacing: PROBE_SPACING,
-        packet_bytes: vec![spec.mtu],
-        deadline: PROBE_DEADLINE,
-    };
-    let back = spec.throughput.both_directions;
-    for pair in pairs {
-        let probe = match probe_pair(run, at, *pair, &ask).await {
-            Ok(probe) => probe,
-            Err(failure) => return Some(failure.text),
-        };
-        if let Some(why) = why_not(&probe, spec.mtu, back) {
-            return Some(format!("{}: {why}", run.plan.pair_name(*pair)));
-        }
-    }
-    None
-}
-
-/// `back`: large packets go the other way, too.
-fn why_not(probe: &PathProbe, mtu: u32, back: bool) -> Option<String> {
-    let is_asked = |size: &&SizeProbe| size.packet_bytes == mtu;
-    let size = probe.sizes.iter().find(is_asked)?;
-    let what = format!("packets of {mtu} bytes");
-    match size.outcome {
-        SizeOutcome::Passed => {
-            let carried = probe.return_path_mtu_bytes.filter(|carried| back && *carried < mtu)?;
-            Some(format!("{what} do not come back; the way back carries {carried}"))
-        }
-        SizeOutcome::TooBigHere => Some(format!(
-            "{what} do not leave the sender: its route or a remembered path MTU is less"
-        )),
-        SizeOutcome::TooBigThere => Some(match size.told_mtu_bytes {
-            Some(told) => {
-                format!("{what} are refused by a router on the way, which carries {told}")
-            }
-            None => format!("{what} are refused by a router on the way"),
-        }),
-        SizeOutcome::Lost => {
-            Some(format!("{what} are lost without a word: a device on the way has a smaller MTU"))
-        }
-    }
-}
-
 /// Of the first pair's sender, as its facts say.
 fn current_mtu(run: &Run<'_>, at: At<'_>, pairs: &[PairId]) -> Option<u32> {
     let node = run.plan.pair(*pairs.first()?).sender(at.direction);
@@ -290,36 +240,5 @@ fn point(mtu: Option<u32>, measured: Option<&Measured>, remark: Option<String>) 
         label: mtu.map_or_else(|| "as it is".to_owned(), |mtu| mtu.to_string()),
         measurement: measured.map(|measured| measured.id),
         remark,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn probe(outcome: SizeOutcome, told_mtu_bytes: Option<u32>) -> PathProbe {
-        let size = SizeProbe { packet_bytes: 9000, outcome, told_mtu_bytes };
-        PathProbe { sizes: vec![size], return_path_mtu_bytes: Some(1500), ..PathProbe::default() }
-    }
-
-    #[test]
-    fn a_path_that_does_not_carry_the_mtu_is_named_before_it_is_measured() {
-        let why = |outcome, told| why_not(&probe(outcome, told), 9000, false);
-        assert_eq!(why(SizeOutcome::Passed, None), None);
-        assert!(why(SizeOutcome::TooBigHere, None).is_some_and(|why| why.contains("the sender")));
-        let router = why(SizeOutcome::TooBigThere, Some(1500));
-        assert!(router.is_some_and(|why| why.ends_with("which carries 1500")));
-        assert!(why(SizeOutcome::Lost, None).is_some_and(|why| why.contains("without a word")));
-    }
-
-    #[test]
-    fn the_way_back_counts_where_large_packets_go_back() {
-        let passed = probe(SizeOutcome::Passed, None);
-        assert!(why_not(&passed, 9000, true).is_some_and(|why| why.ends_with("carries 1500")));
-    }
-
-    #[test]
-    fn where_nothing_comes_back_nothing_follows() {
-        assert_eq!(why_not(&PathProbe::default(), 9000, true), None);
     }
 }

@@ -7,6 +7,7 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 use super::At;
 use super::announce;
 use super::request::{request, test};
+use super::room;
 use crate::analysis::mtu;
 use crate::analysis::sync;
 use crate::analysis::throughput::{Summary, summarise};
@@ -72,6 +73,9 @@ pub async fn measure(
 ) -> Result<Measured, Vec<StepFailure>> {
     let none = |failure: Failure| vec![StepFailure { pair: None, failure }];
     run.may_start().map_err(none)?;
+    if let Some(lacking) = room::lacking(run.plan, pairs, &directions(at, spec)) {
+        return Err(none(lacking));
+    }
     announce::test(run, at, spec, pairs, parameters).await;
     let directions = transfer_all(run, at, spec, pairs, parameters).await;
 

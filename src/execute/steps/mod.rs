@@ -2,6 +2,7 @@
 
 pub mod announce;
 pub mod assertion;
+pub mod carried;
 pub mod climb;
 pub mod frequency;
 pub mod interface_mtu;
@@ -9,6 +10,7 @@ pub mod measure;
 pub mod path;
 pub mod register;
 pub mod request;
+pub mod room;
 pub mod socket;
 pub mod storage;
 pub mod sweep;
