@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::channel::Streams;
+use crate::jobs::interface_mtu;
 use crate::server::{Ended, ServeError, serve};
 use crate::sys::priority::set_nice;
 
@@ -24,6 +25,10 @@ pub struct AgentArgs {
     /// Lower the priority of the process
     #[arg(long, value_name = "1-19", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub nice: Option<i32>,
+
+    /// Serve nobody, but restore an interface's MTU when standard input ends
+    #[arg(long, hide = true, value_name = "INDEX:HELD:BEFORE:MILLISECONDS")]
+    pub restore_mtu: Option<interface_mtu::Orders>,
 }
 
 /// Why an agent did not serve.
@@ -35,12 +40,19 @@ pub enum AgentError {
     Runtime(#[source] io::Error),
     #[error("failed to watch for signals")]
     Signals(#[source] io::Error),
+    #[error("failed to go on guard over an interface's MTU")]
+    Guard(#[source] io::Error),
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
 /// Serves the controller at the other end of standard input and output, until it goes.
 pub fn run(args: &AgentArgs) -> Result<Ended, AgentError> {
+    if let Some(orders) = &args.restore_mtu {
+        interface_mtu::guard(orders).map_err(AgentError::Guard)?;
+        return Ok(Ended::ChannelClosed);
+    }
+    interface_mtu::enable();
     // Before anything is logged or printed.
     let streams = Streams::take().map_err(AgentError::Streams)?;
     log_to_stderr();

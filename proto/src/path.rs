@@ -13,6 +13,12 @@ use crate::{FromWire, InvalidMessage, ToWire, pb};
 
 /// Small probes of one path.
 pub const PROBES_MAX: u32 = 10_000;
+/// Sizes that are tried beside those of the search; a packet has at most 65,535 bytes.
+pub const PACKET_SIZES_MAX: usize = 16;
+const PACKET_BYTES_MAX: u32 = 65_535;
+/// What an interface's MTU may be held at: from what every IPv4 host takes (RFC 791) to the longest
+/// packet there is.
+pub const HELD_MTU_BYTES: std::ops::RangeInclusive<u32> = 576..=65_535;
 /// Answers to datagrams of the token that come from the expected peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReflectJob {
@@ -35,7 +41,9 @@ pub enum ReflectEvent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReflectEnd {
     pub answered: u64,
+    /// Datagrams that were not answered: without the token, or from elsewhere.
     pub strangers: u32,
+    /// `None` after `Finish`.
     pub stopped: Option<Stopped>,
 }
 
@@ -136,7 +144,7 @@ pub struct MtuRestored {
     pub interface: String,
     /// As it is read after the restore; `None` when it could not be read.
     pub now_bytes: Option<u32>,
-    /// Why it was held for less than was asked.
+    /// Why it was held for less than was asked, or is not as it was before. `None` after `Finish`.
     pub stopped: Option<Stopped>,
 }
 
@@ -238,6 +246,14 @@ impl FromWire<pb::ProbePathRequest> for ProbeJob {
             let why = format!("{} is more than {PROBES_MAX}", wire.count);
             return Err(InvalidMessage::invalid(why).at("count"));
         }
+        if wire.packet_bytes.len() > PACKET_SIZES_MAX {
+            let why = format!("{} are more than {PACKET_SIZES_MAX}", wire.packet_bytes.len());
+            return Err(InvalidMessage::invalid(why).at("packet_bytes"));
+        }
+        if let Some(size) = wire.packet_bytes.iter().find(|size| **size > PACKET_BYTES_MAX) {
+            let why = format!("no packet has {size} bytes");
+            return Err(InvalidMessage::invalid(why).at("packet_bytes"));
+        }
         Ok(Self {
             job: JobId(wire.job),
             token: token(&wire.token)?,
@@ -266,6 +282,11 @@ impl ToWire<pb::HoldMtuRequest> for HoldMtuJob {
 
 impl FromWire<pb::HoldMtuRequest> for HoldMtuJob {
     fn from_wire(wire: pb::HoldMtuRequest) -> Result<Self, InvalidMessage> {
+        if !HELD_MTU_BYTES.contains(&wire.mtu_bytes) {
+            let (least, most) = (HELD_MTU_BYTES.start(), HELD_MTU_BYTES.end());
+            let why = format!("{} is not {least} to {most}", wire.mtu_bytes);
+            return Err(InvalidMessage::invalid(why).at("mtu_bytes"));
+        }
         Ok(Self {
             job: JobId(wire.job),
             address: one_host(&wire.address).map_err(|error| error.at("address"))?,
@@ -292,6 +313,64 @@ impl FromWire<pb::HoldMtuEvent> for HoldMtuEvent {
         match wire.event.ok_or_else(|| InvalidMessage::missing().at("event"))? {
             Event::Held(held) => MtuHeld::from_wire(held).map(Self::Held),
             Event::Restored(restored) => MtuRestored::from_wire(restored).map(Self::Restored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe() -> ProbeJob {
+        ProbeJob {
+            job: JobId(7),
+            token: Token([0xa5; 16]),
+            address: "203.0.113.11".parse().unwrap(),
+            port: 5555,
+            bind_address: None,
+            count: 100,
+            spacing: Duration::from_millis(10),
+            deadline: Duration::from_secs(10),
+            packet_bytes: vec![1500, 9000],
+        }
+    }
+
+    fn refusal(job: ProbeJob) -> String {
+        ProbeJob::from_wire(job.to_wire()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_probe_survives_the_wire() {
+        assert_eq!(ProbeJob::from_wire(probe().to_wire()).unwrap(), probe());
+    }
+
+    #[test]
+    fn a_probe_has_its_bounds() {
+        let count = refusal(ProbeJob { count: PROBES_MAX + 1, ..probe() });
+        assert_eq!(count, "`count` is invalid: 10001 is more than 10000");
+        let sizes = refusal(ProbeJob { packet_bytes: vec![1500; 17], ..probe() });
+        assert_eq!(sizes, "`packet_bytes` is invalid: 17 are more than 16");
+        let size = refusal(ProbeJob { packet_bytes: vec![65_536], ..probe() });
+        assert_eq!(size, "`packet_bytes` is invalid: no packet has 65536 bytes");
+    }
+
+    #[test]
+    fn an_mtu_that_no_interface_should_have_is_refused() {
+        let job = |mtu_bytes| HoldMtuJob {
+            job: JobId(7),
+            address: "198.51.100.11".parse().unwrap(),
+            mtu_bytes,
+            deadline: Duration::from_secs(60),
+        };
+        for mtu in [576, 9000, 65_535] {
+            assert_eq!(HoldMtuJob::from_wire(job(mtu).to_wire()).unwrap(), job(mtu));
+        }
+        for mtu in [0, 575, 65_536] {
+            let error = HoldMtuJob::from_wire(job(mtu).to_wire()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("`mtu_bytes` is invalid: {mtu} is not 576 to 65535")
+            );
         }
     }
 }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::access::{Access, SshAccess};
 use super::node::{
-    Configuration, DeclaredNetwork, Node, NodeId, Pair, PairId, PortRange, RedoAddress, Role,
+    Configuration, DeclaredNetwork, Direction, Node, NodeId, Pair, PairId, PortRange, RedoAddress,
+    Role,
 };
 use super::options::Options;
 use crate::runbook::inventory::{self, ClusterFile, InventoryFile, NodeFile, SshFile};
@@ -30,6 +31,8 @@ pub struct Clusters {
     pub configuration: Configuration,
     pub nodes: Vec<Node>,
     pub pairs: Vec<Pair>,
+    /// What `nodes: all_to_one` adds in either direction; a PairId counts them after `pairs`.
+    pub crossed: Vec<Pair>,
     pub remarks: Vec<String>,
     /// Names of all nodes and pairs before `--limit`.
     pub all_node_names: Vec<String>,
@@ -44,8 +47,33 @@ impl Clusters {
         self.nodes.iter().position(|node| node.name == name).map(NodeId)
     }
 
+    /// The configuration's own or a crossed one.
+    pub fn pair(&self, id: PairId) -> Pair {
+        match self.pairs.get(id.0) {
+            Some(pair) => *pair,
+            None => self.crossed[id.0 - self.pairs.len()],
+        }
+    }
+
     pub fn pair_named(&self, name: &str) -> Option<PairId> {
         self.pairs.iter().position(|pair| self.pair_name(*pair) == name).map(PairId)
+    }
+
+    /// Every sender with the first receiver.
+    pub fn all_to_one(&self, direction: Direction) -> Vec<PairId> {
+        let all: Vec<&Pair> = self.pairs.iter().chain(&self.crossed).collect();
+        let first = |role: Role| self.nodes.iter().position(|node| node.role == role).map(NodeId);
+        let Some(receiver) = first(direction.receiver()) else { return Vec::new() };
+        let senders = (0..self.nodes.len()).map(NodeId);
+        senders
+            .filter(|id| self.nodes[id.0].role == direction.sender())
+            .filter_map(|sender| {
+                let is_it = |pair: &&Pair| {
+                    pair.sender(direction) == sender && pair.receiver(direction) == receiver
+                };
+                all.iter().position(is_it).map(PairId)
+            })
+            .collect()
     }
 
     fn pair_name(&self, pair: Pair) -> String {
@@ -67,6 +95,7 @@ pub fn resolve(inventory: &InventoryFile, options: &Options) -> Result<Clusters,
     }
     let pairs = pairs(inventory.primary.nodes.len(), inventory.standby.nodes.len());
     if faults.is_empty() {
+        faults.extend(same_names(inventory, &nodes, &pairs));
         faults.extend(families(inventory, &nodes, &pairs));
     }
     let mut problems = Problem::all_of_file(&inventory.source, faults);
@@ -85,10 +114,12 @@ pub fn resolve(inventory: &InventoryFile, options: &Options) -> Result<Clusters,
         threads: inventory.primary.nodes.iter().filter_map(|node| node.thread).collect(),
         remarks: remarks(inventory),
         left_out: LeftOut::default(),
+        crossed: Vec::new(),
         nodes,
         pairs,
     };
-    Ok(limited(clusters, &options.limit))
+    let clusters = limited(clusters, &options.limit);
+    Ok(Clusters { crossed: crossed(&clusters.nodes, &clusters.pairs), ..clusters })
 }
 
 fn all_names(inventory: &InventoryFile) -> Vec<String> {
@@ -112,8 +143,14 @@ fn configuration(inventory: &InventoryFile) -> Configuration {
         },
         primary_cluster: cluster(&inventory.primary, Role::Primary),
         standby_cluster: cluster(&inventory.standby, Role::Standby),
-        demo: inventory.demo,
+        demo: inventory.demo || on_loopback(inventory),
     }
+}
+
+/// Addresses of one machine to itself: no network is between them.
+fn on_loopback(inventory: &InventoryFile) -> bool {
+    let nodes = inventory.primary.nodes.iter().chain(&inventory.standby.nodes);
+    nodes.map(|node| node.redo.address).all(|address| address.is_loopback())
 }
 
 /// Node i to node i; the shorter side is used again in turn.
@@ -124,6 +161,51 @@ fn pairs(primaries: usize, standbys: usize) -> Vec<Pair> {
             standby: NodeId(primaries + index % standbys),
         })
         .collect()
+}
+
+/// Every primary with the first standby and every standby with the first primary, as far as they
+/// are no pair and of one IP version.
+fn crossed(nodes: &[Node], pairs: &[Pair]) -> Vec<Pair> {
+    let of_role = |role: Role| {
+        let ids = (0..nodes.len()).filter(move |id| nodes[*id].role == role);
+        ids.map(NodeId).collect::<Vec<_>>()
+    };
+    let (primaries, standbys) = (of_role(Role::Primary), of_role(Role::Standby));
+    let to_standby = primaries.iter().zip(standbys.iter().take(1).cycle());
+    let to_primary = primaries.iter().take(1).cycle().zip(&standbys);
+    let mut crossed = Vec::new();
+    for (primary, standby) in to_standby.chain(to_primary) {
+        let pair = Pair { primary: *primary, standby: *standby };
+        if !pairs.contains(&pair) && !crossed.contains(&pair) {
+            crossed.push(pair);
+        }
+    }
+    crossed
+}
+
+/// Pairs `a-b` with `c` and `a` with `b-c` would have one name in results and selections.
+fn same_names(inventory: &InventoryFile, nodes: &[Node], pairs: &[Pair]) -> Faults {
+    let files: Vec<&NodeFile> =
+        inventory.primary.nodes.iter().chain(&inventory.standby.nodes).collect();
+    let all: Vec<Pair> = pairs.iter().copied().chain(crossed(nodes, pairs)).collect();
+    let names = pair_names(nodes, &all);
+    let mut faults = Faults::new();
+    for (index, name) in names.iter().enumerate() {
+        let Some(first) = names[..index].iter().position(|earlier| earlier == name) else {
+            continue;
+        };
+        let nodes_of = |pair: Pair| {
+            format!("`{}` with `{}`", nodes[pair.primary.0].name, nodes[pair.standby.0].name)
+        };
+        let found = format!(
+            "{} and {} would both be the pair `{name}`",
+            nodes_of(all[first]),
+            nodes_of(all[index])
+        );
+        let place = files[all[index].primary.0].place;
+        faults.push(Fault::new(place, found).right("give one of the nodes another name"));
+    }
+    faults
 }
 
 fn remarks(inventory: &InventoryFile) -> Vec<String> {

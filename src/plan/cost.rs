@@ -1,6 +1,7 @@
 //! What a plan may cost at most: time, and bytes over the network. An estimate for people, and the
 //! source of the steps' timeouts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redoline_proto::storage::{StoragePattern, StorageTarget};
@@ -8,8 +9,8 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::Plan;
 use super::step::{
-    Action, LEVELS_WITHOUT_RISE, LadderSpec, Nodes, NumConn, PathSpec, Step, StorageReadSpec,
-    ThroughputSpec,
+    Action, InterfaceMtuSpec, LEVELS_WITHOUT_RISE, LadderSpec, Mode, Nodes, NumConn, PathSpec,
+    Step, StorageReadSpec, SweepSpec, ThroughputSpec, Until,
 };
 
 /// Of a whole run, and of each of its steps.
@@ -21,6 +22,8 @@ pub struct Cost {
     pub time: TimeRange,
     /// Sent over the network at most. `None`: neither a limit nor a bandwidth is stated.
     pub bytes: Option<Bytes>,
+    /// As `bytes`, if every `auto` and every ladder ends as early as it can.
+    pub bytes_least: Option<Bytes>,
     /// As `bytes`, as if there were no limit on the bytes of the run.
     pub bytes_without_limit: Option<Bytes>,
     /// Written to scratch files, all nodes together; removed at the end.
@@ -37,16 +40,18 @@ pub struct TimeRange {
 pub struct StepCost {
     /// Zero for a step that is left out.
     pub time: TimeRange,
-    /// As if it were not left out.
-    pub time_if_run: TimeRange,
-    /// `None`: unknown. Zero for a step that sends nothing.
+    /// When the step is given up, unless the runbook says.
+    pub timeout: Duration,
+    /// Sent at most. `None`: unknown. Zero for a step that sends nothing.
     pub bytes: Option<Bytes>,
+    /// Sent at that rate if the step ends as early as it can.
+    pub bytes_least: Option<Bytes>,
     pub scratch: Bytes,
 }
 
 /// For connecting, the common start, and draining what is on its way; measured on loopback and
 /// rounded up for a path of 100 ms.
-const AROUND_A_TEST: Duration = Duration::from_secs(1);
+pub const AROUND_A_TEST: Duration = Duration::from_secs(1);
 
 /// Assumed for filling a scratch file: less than any disk a database should stand on.
 const FILL_RATE: BytesPerSecond = BytesPerSecond(100e6);
@@ -55,70 +60,124 @@ pub fn cost(plan: &Plan) -> Cost {
     let steps: Vec<StepCost> =
         plan.steps.iter().chain(&plan.finally).map(|step| of_step(step, plan)).collect();
     let sum = |time: fn(&TimeRange) -> Duration| steps.iter().map(|step| time(&step.time)).sum();
-    let bytes: Option<u64> = steps.iter().map(|step| step.bytes.map(|bytes| bytes.0)).sum();
-    let limit = plan.limits.bytes.map(|limit| limit.0);
+    let total = |bytes: fn(&StepCost) -> Option<Bytes>| -> Option<Bytes> {
+        let mut all = steps.iter().map(bytes);
+        all.try_fold(0u64, |sum, bytes| Some(sum.saturating_add(bytes?.0))).map(Bytes)
+    };
+    let limited = |bytes: Option<Bytes>| match (bytes, plan.limits.bytes) {
+        (Some(bytes), Some(limit)) => Some(bytes.min(limit)),
+        (bytes, limit) => bytes.or(limit),
+    };
+    let bytes = total(|step| step.bytes);
     Cost {
         time: TimeRange { min: sum(|time| time.min), max: sum(|time| time.max) },
-        bytes_without_limit: bytes.map(Bytes),
-        bytes: bytes.map(|bytes| bytes.min(limit.unwrap_or(u64::MAX))).or(limit).map(Bytes),
+        bytes_least: limited(total(|step| step.bytes_least)),
+        bytes_without_limit: bytes,
+        bytes: limited(bytes),
         scratch: Bytes(steps.iter().map(|step| step.scratch.0).sum()),
         steps,
     }
 }
 
-/// When a step that was to take `expected` is given up.
-pub fn timeout(expected: TimeRange) -> Duration {
-    expected.max * 3 + Duration::from_secs(60)
+/// What running a step once takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Effort {
+    time: TimeRange,
+    /// Of it, time in which nothing is done but to wait for the next repetition.
+    waiting: Duration,
+    /// Of it, time in which streams are sent.
+    sending: TimeRange,
+}
+
+impl Effort {
+    /// Three times what it was to take, and a minute.
+    fn timeout(&self) -> Duration {
+        let busy = self.time.max.saturating_sub(self.waiting);
+        self.waiting.saturating_add(busy.saturating_mul(3)).saturating_add(Duration::from_secs(60))
+    }
 }
 
 fn of_step(step: &Step, plan: &Plan) -> StepCost {
-    let time = match &step.action {
-        Action::Topology(spec) => TimeRange { min: AROUND_A_TEST, max: spec.deadline },
+    let effort = match &step.action {
+        Action::Topology(spec) => without_sending(AROUND_A_TEST.min(spec.deadline), spec.deadline),
         Action::Throughput(spec) => of_tests(spec, levels(&spec.num_conn)),
-        Action::Sweep(spec) => {
-            let points = u32::try_from(spec.vary.len()).unwrap_or(u32::MAX);
-            of_tests(&spec.throughput, (points, points))
+        Action::Sweep(SweepSpec { throughput, vary }) => {
+            let points = u32::try_from(vary.len()).unwrap_or(u32::MAX);
+            of_tests(throughput, (points, points))
         }
         Action::Path(spec) => of_paths(spec),
-        Action::InterfaceMtu(spec) => of_tests(&spec.throughput, (3, 3)),
+        Action::InterfaceMtu(spec) => of_interface_mtu(spec),
         Action::StorageRead(spec) => of_storage(spec),
-        Action::SwapRoles | Action::Assert(_) => TimeRange::default(),
+        Action::SwapRoles | Action::Assert(_) => Effort::default(),
     };
-    let time = TimeRange { min: time.min.min(time.max), max: time.max };
+    let none = StepCost {
+        time: TimeRange::default(),
+        timeout: effort.timeout(),
+        bytes: Some(Bytes(0)),
+        bytes_least: Some(Bytes(0)),
+        scratch: Bytes(0),
+    };
     if step.excluded {
-        let none = (TimeRange::default(), Some(Bytes(0)), Bytes(0));
-        return StepCost { time: none.0, time_if_run: time, bytes: none.1, scratch: none.2 };
+        return none;
     }
+    let rate = rate(&step.action, plan);
+    let bytes = |sending: Duration| match sending.is_zero() {
+        true => Some(Bytes(0)),
+        false => rate.map(|rate| rate.bytes_in(sending)),
+    };
     StepCost {
-        time,
-        time_if_run: time,
-        bytes: bytes(&step.action, plan),
-        scratch: scratch(&step.action),
+        time: effort.time,
+        bytes: bytes(effort.sending.max),
+        bytes_least: bytes(effort.sending.min),
+        scratch: scratch(step, plan),
+        ..none
     }
 }
 
-/// Fewest and most levels.
+fn without_sending(min: Duration, max: Duration) -> Effort {
+    Effort { time: TimeRange { min: min.min(max), max }, ..Effort::default() }
+}
+
+/// Fewest and most tests.
 fn levels(num_conn: &NumConn) -> (u32, u32) {
-    match num_conn {
-        NumConn::Fixed(_) | NumConn::Later(_) => (1, 1),
-        NumConn::Ladder(ladder) => {
-            let all = all_levels(ladder);
-            // The first level is the reference; three more that do not rise end it.
-            (all.min(1 + LEVELS_WITHOUT_RISE as u32), all)
-        }
+    let NumConn::Ladder(ladder) = num_conn else { return (1, 1) };
+    let all = u32::try_from(ladder.levels().count()).unwrap_or(u32::MAX);
+    match ladder.until {
+        // The first level is the reference; three more that do not rise end it.
+        Until::Plateau => (all.min(1 + LEVELS_WITHOUT_RISE as u32), all),
+        // Four levels at least, and two contenders twice again: A B B A.
+        Until::Knee if all == 1 => (1, 1),
+        Until::Knee => (all.min(4) + CONTENDERS, all + CONTENDERS),
     }
 }
 
-fn all_levels(ladder: &LadderSpec) -> u32 {
-    1 + ladder.max.saturating_sub(ladder.from) / ladder.step.max(1)
-}
+/// How often contenders of a knee are measured again.
+const CONTENDERS: u32 = 4;
 
-fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> TimeRange {
-    let one = spec.time.longest() + AROUND_A_TEST;
+fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> Effort {
     let rounds = rounds(spec);
-    TimeRange {
-        min: spec.time.longest().saturating_mul(fewest.saturating_mul(rounds)),
-        max: one.saturating_mul(most.saturating_mul(rounds)),
+    let (repeats, waiting) = match spec.frequency {
+        // The last repetition begins one interval before the end.
+        Some(frequency) => {
+            (frequency.tests(), frequency.every.saturating_mul(frequency.tests() - 1))
+        }
+        None => (1, Duration::ZERO),
+    };
+    let (fewest, most) = (fewest.saturating_mul(rounds), most.saturating_mul(rounds));
+    let once = TimeRange {
+        min: spec.time.shortest().saturating_mul(fewest),
+        max: (spec.time.longest() + AROUND_A_TEST).saturating_mul(most),
+    };
+    Effort {
+        time: TimeRange {
+            min: waiting.saturating_add(once.min),
+            max: waiting.saturating_add(once.max),
+        },
+        waiting,
+        sending: TimeRange {
+            min: once.min.saturating_mul(repeats),
+            max: spec.time.longest().saturating_mul(most.saturating_mul(repeats)),
+        },
     }
 }
 
@@ -130,17 +189,34 @@ fn rounds(spec: &ThroughputSpec) -> u32 {
     }
 }
 
-fn of_paths(spec: &PathSpec) -> TimeRange {
+fn of_paths(spec: &PathSpec) -> Effort {
     let pairs = u32::try_from(spec.pairs.len()).unwrap_or(u32::MAX);
     let probing = spec.spacing.saturating_mul(spec.probes) + spec.load;
-    TimeRange {
-        min: probing.saturating_mul(pairs),
-        max: (spec.deadline + spec.load + AROUND_A_TEST).saturating_mul(pairs),
+    let load = spec.load.saturating_mul(pairs);
+    Effort {
+        time: TimeRange {
+            min: probing.saturating_mul(pairs),
+            max: (spec.deadline + spec.load + AROUND_A_TEST).saturating_mul(pairs),
+        },
+        waiting: Duration::ZERO,
+        sending: TimeRange { min: load, max: load },
     }
 }
 
+/// The test as it is, at the other MTU, and as it was. Before the second, packets of that size are
+/// tried.
+fn of_interface_mtu(spec: &InterfaceMtuSpec) -> Effort {
+    let tests = of_tests(&spec.throughput, (3, 3));
+    let trying = MTU_PROBE.saturating_mul(rounds(&spec.throughput));
+    let time = TimeRange { max: tests.time.max + trying, ..tests.time };
+    Effort { time, ..tests }
+}
+
+/// For packets that a path does not carry to be given up.
+const MTU_PROBE: Duration = Duration::from_secs(10);
+
 /// Nodes are read one after another at most, all at once at least.
-fn of_storage(spec: &StorageReadSpec) -> TimeRange {
+fn of_storage(spec: &StorageReadSpec) -> Effort {
     let points: usize = spec
         .patterns
         .iter()
@@ -159,39 +235,82 @@ fn of_storage(spec: &StorageReadSpec) -> TimeRange {
         StorageTarget::File(_) | StorageTarget::Device(_) => Duration::ZERO,
     };
     let around = AROUND_A_TEST.saturating_mul(points);
-    TimeRange {
-        min: if nodes == 0 { Duration::ZERO } else { reading },
-        max: (reading + fill + around).saturating_mul(nodes),
+    without_sending(
+        if nodes == 0 { Duration::ZERO } else { reading },
+        (reading + fill + around).saturating_mul(nodes),
+    )
+}
+
+/// The most that a step's streams can send. `None`: nothing that is stated bounds it.
+fn rate(action: &Action, plan: &Plan) -> Option<BytesPerSecond> {
+    let both = action.test().is_some_and(|test| test.both_directions);
+    let directions = if both { 2.0 } else { 1.0 };
+    let at_once = match action.test() {
+        Some(test) if test.nodes != Nodes::Each => test.pairs.len() as f64,
+        _ => 1.0,
+    };
+    let limit = plan.limits.rate.map(|rate| rate.0 * at_once * directions);
+    let bandwidth = plan.configuration.network.bandwidth.map(|rate| rate.0 * directions);
+    let own = action.test().and_then(|test| of_one_stream(test).zip(most_conn(test)));
+    let own = own.map(|(rate, count)| rate * f64::from(count) * at_once * directions);
+    let bounds = [limit, bandwidth, own].into_iter().flatten();
+    bounds.min_by(f64::total_cmp).map(BytesPerSecond)
+}
+
+/// Where pacing or the pause between messages bounds it.
+fn of_one_stream(test: &ThroughputSpec) -> Option<f64> {
+    let paused = test.delay.map(|delay| test.message.0 as f64 / delay.as_secs_f64());
+    let bounds = [test.pacing.map(|rate| rate.0), paused].into_iter().flatten();
+    bounds.min_by(f64::total_cmp)
+}
+
+fn most_conn(test: &ThroughputSpec) -> Option<u32> {
+    match test.num_conn {
+        NumConn::Fixed(count) | NumConn::Ladder(LadderSpec { max: count, .. }) => Some(count),
+        NumConn::Later(_) => None,
     }
 }
 
-fn bytes(action: &Action, plan: &Plan) -> Option<Bytes> {
-    let (spec, tests) = match action {
-        Action::Throughput(spec) => (spec, levels(&spec.num_conn).1),
-        Action::Sweep(spec) => (&spec.throughput, u32::try_from(spec.vary.len()).ok()?),
-        _ => return Some(Bytes(0)),
-    };
-    let at_once = match spec.nodes {
-        Nodes::Each => 1,
-        Nodes::Together | Nodes::AllToOne => spec.pairs.len(),
-    };
-    let limit = plan.limits.rate.map(|rate| rate.0 * at_once as f64);
-    let bandwidth = plan.configuration.network.bandwidth.map(|rate| rate.0);
-    let rate = match (limit, bandwidth) {
-        (Some(limit), Some(bandwidth)) => limit.min(bandwidth),
-        (limit, bandwidth) => limit.or(bandwidth)?,
-    };
-    let sending = spec.time.longest().saturating_mul(tests.saturating_mul(rounds(spec)));
-    Some(BytesPerSecond(rate).bytes_in(sending))
-}
-
-fn scratch(action: &Action) -> Bytes {
-    match action {
+fn scratch(step: &Step, plan: &Plan) -> Bytes {
+    match &step.action {
         Action::StorageRead(StorageReadSpec {
             nodes,
             target: StorageTarget::Scratch { size, .. },
             ..
         }) => Bytes(size.0.saturating_mul(nodes.len() as u64)),
-        _ => Bytes(0),
+        action => match action.test() {
+            // The file is written round and round, so its size is what is taken of the disk.
+            Some(ThroughputSpec { mode: Mode::Sync(write), pairs, .. }) => {
+                let receivers: BTreeSet<_> =
+                    pairs.iter().map(|id| plan.pair(*id).receiver(step.direction)).collect();
+                Bytes(write.file_bytes.saturating_mul(receivers.len() as u64))
+            }
+            _ => Bytes(0),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::step::Frequency;
+
+    fn ladder(until: Until, from: u32, max: u32) -> NumConn {
+        NumConn::Ladder(LadderSpec { until, from, step: 2, max, tolerance: 0.03 })
+    }
+
+    #[test]
+    fn a_knee_is_four_levels_at_least_and_its_contenders_again() {
+        assert_eq!(levels(&ladder(Until::Plateau, 2, 64)), (4, 32));
+        assert_eq!(levels(&ladder(Until::Knee, 1, 64)), (8, 16));
+        assert_eq!(levels(&ladder(Until::Knee, 3, 3)), (1, 1));
+        assert_eq!(levels(&NumConn::Fixed(8)), (1, 1));
+    }
+
+    #[test]
+    fn every_hour_for_a_day_is_twenty_four_tests() {
+        let hours = |count: u64| Duration::from_secs(count * 3600);
+        assert_eq!(Frequency { every: hours(1), during: hours(24) }.tests(), 24);
+        assert_eq!(Frequency { every: hours(2), during: hours(5) }.tests(), 3);
     }
 }

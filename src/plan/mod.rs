@@ -3,20 +3,26 @@
 pub mod access;
 pub mod actions;
 pub mod clusters;
+pub mod combinations;
 pub mod cost;
 pub mod expression;
 pub mod need;
 pub mod node;
 pub mod options;
 pub mod problem;
+pub mod remarks;
 pub mod requirements;
 pub mod resolve;
 pub mod results;
 pub mod scope;
 pub mod select;
 pub mod show;
+pub mod show_steps;
 pub mod step;
 pub mod steps;
+pub mod storage;
+pub mod sweep;
+pub mod throughput;
 
 pub use cost::{Cost, cost};
 pub use options::Options;
@@ -36,7 +42,11 @@ pub struct Plan {
     pub runbook_sha256: String,
     pub configuration: Configuration,
     pub nodes: Vec<Node>,
+    /// The configuration's own, then those that `nodes: all_to_one` crosses.
     pub pairs: Vec<Pair>,
+    /// Where `pairs` begins to be crossed ones: no redo goes there, so no need counts them, `all`
+    /// never means them, and results of other steps have none for them.
+    pub crossed_from: usize,
     pub left_out: LeftOut,
     /// Of the plan itself, such as that the shorter side's nodes are used again in turn.
     pub remarks: Vec<String>,
@@ -57,6 +67,15 @@ impl Plan {
 
     pub fn pair(&self, id: PairId) -> Pair {
         self.pairs[id.0]
+    }
+
+    /// The configuration's own pairs.
+    pub fn own_pairs(&self) -> impl Iterator<Item = PairId> + use<> {
+        (0..self.crossed_from).map(PairId)
+    }
+
+    pub fn is_crossed(&self, id: PairId) -> bool {
+        id.0 >= self.crossed_from
     }
 
     /// `phx1-ash1`: primary, then standby, in either direction.

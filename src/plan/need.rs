@@ -17,6 +17,9 @@ pub struct Need {
     pub total: Option<BytesPerSecond>,
     /// Average redo write size.
     pub write_size: Option<Bytes>,
+    /// Average write to the primary's own redo log (`log file parallel write`).
+    #[serde(default)]
+    pub local_write: Option<Duration>,
     /// Added to the rates before they are compared: MAA adds 30 %.
     pub headroom: Share,
     pub transport: Transport,

@@ -53,6 +53,17 @@ impl Direction {
             Self::StandbyToPrimary => Self::PrimaryToStandby,
         }
     }
+
+    pub fn sender(self) -> Role {
+        match self {
+            Self::PrimaryToStandby => Role::Primary,
+            Self::StandbyToPrimary => Role::Standby,
+        }
+    }
+
+    pub fn receiver(self) -> Role {
+        self.swapped().sender()
+    }
 }
 
 impl fmt::Display for Direction {
@@ -71,7 +82,8 @@ pub struct Configuration {
     pub network: DeclaredNetwork,
     pub primary_cluster: String,
     pub standby_cluster: String,
-    /// The built-in inventory: all nodes are this machine, on loopback.
+    /// All redo addresses are loopback addresses, as those of the built-in inventory: no statement
+    /// about a network follows.
     pub demo: bool,
 }
 

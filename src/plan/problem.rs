@@ -63,3 +63,28 @@ pub fn no_pair_left(place: Place, limit: &[String]) -> Fault {
     Fault::new(place, format!("--limit {} leaves no pair for this step", limit.join(" --limit ")))
         .right("name both ends of a pair")
 }
+
+pub fn no_pair_in_common(place: Place, names: &[String]) -> Fault {
+    Fault::new(place, format!("no pair has results of all of {}", names.join(", ")))
+        .right("make a step for each")
+}
+
+pub fn too_few_data_ports(
+    place: Place,
+    node: &str,
+    receives: usize,
+    (first, ports): (u16, usize),
+) -> Fault {
+    let noun = if ports == 1 { "port" } else { "ports" };
+    let last = usize::from(first) + receives - 1;
+    Fault::new(
+        place,
+        format!("`{node}` receives from {receives} nodes at once, and has {ports} data {noun}"),
+    )
+    .right(format!("give it a range in the inventory: data_port: \"{first}-{last}\""))
+}
+
+pub fn two_ip_versions(place: Place, one: &str, other: &str) -> Fault {
+    Fault::new(place, format!("`{one}` and `{other}` have redo addresses of two IP versions"))
+        .right("`nodes: all_to_one` needs addresses of one version")
+}

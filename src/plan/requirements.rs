@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redoline_proto::transfer::MESSAGE_MAX;
 use redoline_proto::units::{Bytes, BytesPerSecond, Share};
 
 use super::ReportFormat;
@@ -32,6 +33,7 @@ pub fn need(node: &Node, threads: Option<&[u32]>) -> Result<Need, Faults> {
         threads: redo.threads,
         total: redo.total,
         write_size: redo.write_size,
+        local_write: redo.local_write,
         headroom: fields.read("headroom", |node| value::share(node, 10.0)).unwrap_or_default(),
         transport: match transport {
             Some("sync") => Transport::Sync,
@@ -49,6 +51,7 @@ struct Redo {
     threads: BTreeMap<u32, BytesPerSecond>,
     total: Option<BytesPerSecond>,
     write_size: Option<Bytes>,
+    local_write: Option<Duration>,
 }
 
 fn redo(node: &Node, threads: Option<&[u32]>) -> Result<Redo, Faults> {
@@ -73,7 +76,9 @@ fn redo(node: &Node, threads: Option<&[u32]>) -> Result<Redo, Faults> {
     let redo = Redo {
         threads: of_threads,
         total: fields.read("total", value::rate),
-        write_size: fields.read("write_size", |node| value::size(node, ANY_SIZE.0, ANY_SIZE.1)),
+        write_size: fields.read("write_size", |node| value::size(node, Bytes(1), MESSAGE_MAX)),
+        local_write: fields
+            .read("local_write", |node| value::duration(node, Duration::from_micros(1))),
     };
     if fields.faults.is_empty() { Ok(redo) } else { Err(fields.faults) }
 }
@@ -83,13 +88,29 @@ pub fn limits(node: &Node) -> Result<Limits, Faults> {
     let limits = Limits {
         rate: fields.read("rate", value::rate),
         bytes: fields.read("bytes", |node| value::size(node, ANY_SIZE.0, ANY_SIZE.1)),
-        cpu: fields.read("cpu", |node| value::share(node, 1.0)).filter(|share| *share > Share(0.0)),
+        cpu: fields.read("cpu", cpu),
         load: fields.read("load", value::number),
         window: fields
             .read("window", value::window)
             .map(|(from_minute, to_minute)| TimeWindow { from_minute, to_minute }),
     };
     if fields.faults.is_empty() { Ok(limits) } else { Err(fields.faults) }
+}
+
+fn cpu(node: &Node) -> Result<Share, Faults> {
+    match value::share(node, 1.0)? {
+        Share(0.0) => Err(value::one(
+            node,
+            "a limit of 0 % leaves no CPU time for any test",
+            "write for example `80 %`, or leave the limit out",
+        )),
+        share => Ok(share),
+    }
+}
+
+/// Words of `allow`.
+pub fn allowed(node: &Node) -> Result<Vec<&'static str>, Faults> {
+    value::one_or_more(node, |node| value::choice(node, &["interface_mtu"], &[]))
 }
 
 /// All formats when the runbook says nothing.

@@ -1,13 +1,16 @@
 //! From files to a plan, or to every reason why not.
 
+use super::actions::{Stated, WriteSize};
 use super::clusters::{self, Clusters};
-use super::cost::{self, cost};
-use super::need::{Limits, Need, Transport};
-use super::node::Node;
+use super::cost::cost;
+use super::need::{Limits, Need};
+use super::node::{Node, Pair, PairId};
 use super::problem::Problem;
+use super::remarks;
 use super::requirements;
 use super::scope::Scope;
 use super::select;
+use super::step::{Action, Step};
 use super::steps::{self, Draft, Unroller};
 use super::{AgentAfterRun, Plan, ReportFormat};
 use crate::runbook::file::{self, RunbookFile, StepFile};
@@ -76,6 +79,8 @@ struct Parts {
     limits: Limits,
     formats: Vec<ReportFormat>,
     agent: Option<&'static str>,
+    /// `None`: it has mistakes.
+    allowed: Option<Vec<&'static str>>,
 }
 
 fn resolve_what_is_there(
@@ -91,7 +96,7 @@ fn resolve_what_is_there(
     problems.extend(more);
     let (parts, mut faults) = parts(runbook, &scope, clusters.as_ref());
 
-    let mut unroller = Unroller::new(clusters.as_ref());
+    let mut unroller = Unroller::new(clusters.as_ref(), stated(runbook, &parts));
     runbook.steps.iter().for_each(|step| unroller.add(step, &scope));
     let finally_from = unroller.count();
     runbook.finally.iter().for_each(|step| unroller.add(step, &scope));
@@ -107,38 +112,33 @@ fn resolve_what_is_there(
     }
     let mut remarks = select::drop_emptied(&mut drafts, any_pair);
     faults.extend(select::check(&drafts, options, bandwidth_known(&parts, clusters.as_ref())));
+    if let Some(clusters) = &clusters {
+        let all: Vec<Draft> = drafts.iter().chain(&finally).cloned().collect();
+        faults.extend(select::check_nodes(&all, clusters));
+    }
 
     problems.extend(Problem::all_of_file(&runbook.source, faults));
     match (clusters, inventory) {
         (Some(clusters), Some(inventory)) if problems.is_empty() => {
             remarks.splice(0..0, clusters.remarks.clone());
-            remarks.extend(remarks_on_need(&parts));
+            remarks.extend(remarks::on_need(parts.need.as_ref(), &parts.limits, &drafts));
+            remarks.extend(remarks::on_steps(&drafts, clusters.configuration.demo));
             Ok(plan(runbook, inventory, parts, clusters, drafts, finally, remarks))
         }
         _ => Err(problems),
     }
 }
 
-/// What of the need this run cannot tell.
-fn remarks_on_need(parts: &Parts) -> Vec<String> {
-    let Some(need) = &parts.need else { return Vec::new() };
-    let mut remarks = Vec::new();
-    if need.transport != Transport::Async {
-        remarks.push(
-            "the need is synchronous, and this version's tests are ASYNC: rates can be judged, the \
-             cost of waiting for each acknowledgement cannot"
-                .to_owned(),
-        );
-    }
-    if let Some(limit) = parts.limits.rate {
-        let above = need.threads.iter().filter(|(_, rate)| need.with_headroom(**rate) >= limit);
-        remarks.extend(above.map(|(thread, _)| {
-            format!(
-                "thread {thread} needs more than limits.rate lets a node send, so it cannot be told"
-            )
-        }));
-    }
-    remarks
+/// What actions ask of the top of the runbook.
+fn stated(runbook: &RunbookFile, parts: &Parts) -> Stated {
+    let write_size = match (&parts.need, &runbook.need) {
+        (Some(need), _) => need.write_size.map_or(WriteSize::NotStated, WriteSize::Known),
+        (None, Some(_)) => WriteSize::Unreadable,
+        (None, None) => WriteSize::NotStated,
+    };
+    let allowed = parts.allowed.as_ref();
+    let may_change_mtu = allowed.is_none_or(|allowed| allowed.contains(&"interface_mtu"));
+    Stated { write_size, may_change_mtu }
 }
 
 fn bandwidth_known(parts: &Parts, clusters: Option<&Clusters>) -> bool {
@@ -166,6 +166,7 @@ fn plan(
         runbook_sha256: runbook.source.sha256(),
         configuration: clusters.configuration,
         nodes: clusters.nodes,
+        crossed_from: clusters.pairs.len(),
         pairs: clusters.pairs,
         left_out: clusters.left_out,
         remarks,
@@ -176,12 +177,38 @@ fn plan(
         formats: parts.formats,
         agent,
     };
+    add_crossed(&mut plan, &clusters.crossed);
     let expected = cost(&plan);
     let steps = plan.steps.iter_mut().chain(&mut plan.finally);
     for ((step, cost), timeout) in steps.zip(&expected.steps).zip(timeouts) {
-        step.timeout = timeout.unwrap_or_else(|| cost::timeout(cost.time_if_run));
+        step.timeout = timeout.unwrap_or(cost.timeout);
     }
     plan
+}
+
+/// Of the crossed pairs those that a step uses, with the numbers that are then theirs.
+fn add_crossed(plan: &mut Plan, crossed: &[Pair]) {
+    let own = plan.crossed_from;
+    let mut kept: Vec<usize> = Vec::new();
+    for step in plan.steps.iter_mut().chain(&mut plan.finally) {
+        for id in crossed_pairs(step, own) {
+            let place = kept.iter().position(|known| *known == id.0).unwrap_or_else(|| {
+                kept.push(id.0);
+                kept.len() - 1
+            });
+            *id = PairId(own + place);
+        }
+    }
+    plan.pairs.extend(kept.into_iter().map(|id| crossed[id - own]));
+}
+
+fn crossed_pairs(step: &mut Step, own: usize) -> impl Iterator<Item = &mut PairId> {
+    let pairs = match &mut step.action {
+        Action::Throughput(spec) => spec.pairs.as_mut_slice(),
+        Action::Assert(spec) => spec.pairs.as_mut_slice(),
+        _ => &mut [],
+    };
+    pairs.iter_mut().filter(move |id| id.0 >= own)
 }
 
 /// Variables of the runbook, replaced by those of the command line, and all registered names.
@@ -250,12 +277,17 @@ fn parts(runbook: &RunbookFile, scope: &Scope, clusters: Option<&Clusters>) -> (
     let report = runbook.report.as_ref().unwrap_or(&empty);
     let formats = rendered(Some(report), scope, requirements::formats, &mut faults);
     let agent = rendered(runbook.agent.as_ref(), scope, inventory::agent, &mut faults);
+    let allowed = match runbook.allow.as_ref() {
+        Some(node) => rendered(Some(node), scope, requirements::allowed, &mut faults),
+        None => Some(Vec::new()),
+    };
     let parts = Parts {
         name: name.unwrap_or_default(),
         need,
         limits: limits.unwrap_or_default(),
         formats: formats.unwrap_or_default(),
         agent,
+        allowed,
     };
     (parts, faults)
 }

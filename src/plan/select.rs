@@ -1,10 +1,11 @@
 //! Which steps run: `--only`, `--from` and `--limit` leave out others, and what then is missing is a
 //! mistake.
 
-use super::node::Direction;
+use super::clusters::Clusters;
+use super::node::{Direction, NodeId, Pair, PortRange};
 use super::options::Options;
 use super::problem::{self, Problem};
-use super::step::{Action, BufferSize, ThroughputSpec, Vary};
+use super::step::{Action, BufferSize, Nodes, ThroughputSpec, Vary};
 use super::steps::Draft;
 use crate::runbook::problem::{Fault, Faults};
 use crate::runbook::source::Place;
@@ -36,9 +37,10 @@ fn show_swaps(drafts: &mut [Draft]) {
     let is_swap = |draft: &Draft| matches!(draft.step.action, Action::SwapRoles);
     for index in (0..drafts.len()).filter(|index| is_swap(&drafts[*index])).collect::<Vec<_>>() {
         let until_next = drafts[index + 1..].iter().take_while(|draft| !is_swap(draft));
-        drafts[index].step.excluded =
-            !until_next.into_iter().any(|draft| !draft.step.excluded && pair_test(draft).is_some())
-                && drafts[index].step.excluded;
+        drafts[index].step.excluded = !until_next
+            .into_iter()
+            .any(|draft| !draft.step.excluded && draft.step.action.is_about_pairs())
+            && drafts[index].step.excluded;
     }
 }
 
@@ -71,7 +73,7 @@ pub fn check(drafts: &[Draft], options: &Options, bandwidth_known: bool) -> Faul
                 faults.push(problem::result_left_out(draft.place, name, &draft.step.name));
             }
         }
-        if draft.emptied && pair_test(draft).is_some() {
+        if draft.emptied && draft.step.action.is_about_pairs() {
             faults.push(problem::no_pair_left(draft.place, &options.limit));
         }
     }
@@ -85,12 +87,15 @@ fn bdp_without_source(drafts: &[Draft]) -> Faults {
     let mut measured: Vec<Direction> = Vec::new();
     let mut faults = Faults::new();
     for draft in drafts.iter().filter(|draft| !draft.step.excluded) {
-        let Some(test) = pair_test(draft) else { continue };
+        let Some(test) = draft.step.action.test() else { continue };
         let direction = draft.step.direction;
         if uses_bdp(&draft.step.action, test) && !measured.contains(&direction) {
             faults.push(problem::bdp_without_source(draft.place, direction));
         }
-        measured.push(direction);
+        // What waits for each message says little of what the path carries.
+        if !test.mode.acknowledged() {
+            measured.push(direction);
+        }
     }
     faults
 }
@@ -107,23 +112,58 @@ fn uses_bdp(action: &Action, test: &ThroughputSpec) -> bool {
         },
         _ => false,
     };
-    varied || is_bdp(&test.socket_buffer)
+    let own = [Some(&test.socket_buffer), test.send_buffer.as_ref(), test.receive_buffer.as_ref()];
+    varied || own.into_iter().flatten().any(is_bdp)
 }
 
-/// The test of a step that sends over the network.
-pub fn pair_test(draft: &Draft) -> Option<&ThroughputSpec> {
-    match &draft.step.action {
-        Action::Throughput(spec) => Some(spec),
-        Action::Sweep(spec) => Some(&spec.throughput),
-        _ => None,
-    }
+/// Steps whose receivers have too few data ports, or whose nodes are of two IP versions.
+pub fn check_nodes(drafts: &[Draft], clusters: &Clusters) -> Faults {
+    let running = drafts.iter().filter(|draft| !draft.step.excluded);
+    running
+        .filter_map(|draft| {
+            let test = draft.step.action.test()?;
+            let at_once = matches!(test.nodes, Nodes::Together | Nodes::AllToOne);
+            let pairs: Vec<Pair> = test.pairs.iter().map(|id| clusters.pair(*id)).collect();
+            let directions = [draft.step.direction, draft.step.direction.swapped()];
+            let used = if test.both_directions { 2 } else { 1 };
+            let too_few = directions.into_iter().take(used).find_map(|direction| {
+                too_few_ports(draft.place, clusters, &pairs, direction).filter(|_| at_once)
+            });
+            too_few.or_else(|| two_ip_versions(draft.place, clusters, &pairs))
+        })
+        .collect()
+}
+
+/// Each receiving job of a node listens on a port of its own.
+fn too_few_ports(
+    place: Place,
+    clusters: &Clusters,
+    pairs: &[Pair],
+    direction: Direction,
+) -> Option<Fault> {
+    clusters.nodes.iter().enumerate().find_map(|(id, node)| {
+        let receives = pairs.iter().filter(|pair| pair.receiver(direction) == NodeId(id)).count();
+        let PortRange { first, last } = node.data_ports;
+        let ports = usize::from(last - first) + 1;
+        (receives > ports)
+            .then(|| problem::too_few_data_ports(place, &node.name, receives, (first, ports)))
+    })
+}
+
+/// Pairs of the configuration were checked with the inventory.
+fn two_ip_versions(place: Place, clusters: &Clusters, pairs: &[Pair]) -> Option<Fault> {
+    pairs.iter().find_map(|pair| {
+        let nodes = [pair.primary, pair.standby].map(|id| &clusters.nodes[id.0]);
+        let [one, other] = nodes.map(|node| node.redo.address.is_ipv4());
+        (one != other).then(|| problem::two_ip_versions(place, &nodes[0].name, &nodes[1].name))
+    })
 }
 
 /// Steps that `--limit` left without a pair or node of those they name do not run.
 pub fn drop_emptied(drafts: &mut [Draft], any_pair: bool) -> Vec<String> {
     let mut remarks = Vec::new();
     for draft in drafts.iter_mut().filter(|draft| draft.emptied && !draft.step.excluded) {
-        if any_pair || pair_test(draft).is_none() {
+        if any_pair || !draft.step.action.is_about_pairs() {
             draft.step.excluded = true;
             draft.emptied = false;
             remarks.push(format!(

@@ -3,18 +3,14 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use redoline_proto::encoding::Encoding;
-use redoline_proto::storage::{StoragePattern, StorageTarget};
-use redoline_proto::transfer::Payload;
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::BytesPerSecond;
 
 use super::access::{AGENT_DIRS, Access, HostKeyPolicy};
 use super::cost::{Cost, StepCost, TimeRange};
 use super::need::{Limits, Need, Transport};
-use super::node::{Direction, Node, NodeId, PairId, RedoAddress, Role};
-use super::step::{
-    Action, BufferSize, Nodes, NumConn, OnError, Step, StorageReadSpec, ThroughputSpec, Vary,
-};
+use super::node::{Node, PairId, RedoAddress, Role};
+use super::show_steps::{self, details};
+use super::step::{OnError, Step};
 use super::{AgentAfterRun, Plan, ReportFormat};
 
 /// Everything the run would do, on which host, and what it may cost.
@@ -26,6 +22,7 @@ pub fn show(plan: &Plan, cost: &Cost) -> String {
     need(&mut text, plan.need.as_ref());
     steps(&mut text, plan, cost);
     on_each_host(&mut text, plan);
+    changes(&mut text, plan);
     limits(&mut text, &plan.limits);
     totals(&mut text, plan, cost);
     leaves_behind(&mut text, plan);
@@ -48,7 +45,7 @@ fn head(text: &mut String, plan: &Plan) {
         ),
     );
     if configuration.demo {
-        line(text, "Demo: all nodes are this machine, on loopback; no statement about a network");
+        line(text, "Loopback: no network is between the nodes; no statement about a network");
     }
     let network = &configuration.network;
     if let Some(bandwidth) = network.bandwidth {
@@ -111,7 +108,9 @@ fn ports(node: &Node) -> String {
 fn pairs(text: &mut String, plan: &Plan) {
     line(text, "\nPairs");
     for id in 0..plan.pairs.len() {
-        line(text, format_args!("  {}", plan.pair_name(PairId(id))));
+        let id = PairId(id);
+        let crossed = if plan.is_crossed(id) { " (only for all to one)" } else { "" };
+        line(text, format_args!("  {}{crossed}", plan.pair_name(id)));
     }
     if plan.pairs.is_empty() {
         line(text, "  none");
@@ -140,6 +139,9 @@ fn need(text: &mut String, need: Option<&Need>) {
     }
     if let Some(size) = need.write_size {
         line(text, format_args!("  average redo write size: {size}"));
+    }
+    if let Some(time) = need.local_write {
+        line(text, format_args!("  average local redo write: {}", time_text(time)));
     }
     match (need.database_size, need.instantiate_within) {
         (Some(size), Some(time)) => {
@@ -197,146 +199,12 @@ fn one_step(text: &mut String, plan: &Plan, step: &Step, cost: &StepCost, number
     if cost.time.max > Duration::ZERO {
         let time = range_text(cost.time);
         let timeout = time_text(step.timeout);
-        line(text, format_args!("     takes {time}; given up after {timeout}"));
+        let bytes = match cost.bytes {
+            Some(bytes) if bytes.0 > 0 => format!(", sends at most {bytes}"),
+            _ => String::new(),
+        };
+        line(text, format_args!("     takes {time}{bytes}; given up after {timeout}"));
     }
-}
-
-fn details(plan: &Plan, step: &Step, cost: &StepCost) -> Vec<String> {
-    match &step.action {
-        Action::Topology(spec) => {
-            let deadline = time_text(spec.deadline);
-            vec![format!("topology on all nodes; answers are awaited for {deadline}")]
-        }
-        Action::Throughput(spec) => throughput(plan, spec, step.direction, None),
-        Action::Sweep(spec) => throughput(plan, &spec.throughput, step.direction, Some(&spec.vary)),
-        Action::Path(spec) => {
-            let pairs: Vec<String> = spec.pairs.iter().map(|id| plan.pair_name(*id)).collect();
-            vec![format!("path {}: {}", step.direction, pairs.join(", "))]
-        }
-        Action::InterfaceMtu(spec) => throughput(plan, &spec.throughput, step.direction, None),
-        Action::SwapRoles => vec![format!(
-            "from here on {}: test direction only; no database switchover",
-            step.direction
-        )],
-        Action::StorageRead(spec) => storage(plan, spec, cost),
-        Action::Assert(spec) => {
-            let mut lines: Vec<String> =
-                spec.that.iter().map(|that| format!("asserts {}", that.text())).collect();
-            lines.extend(spec.message.as_ref().map(|message| format!("else: {message}")));
-            lines
-        }
-    }
-}
-
-fn throughput(
-    plan: &Plan,
-    spec: &ThroughputSpec,
-    direction: Direction,
-    vary: Option<&Vary>,
-) -> Vec<String> {
-    let pairs: Vec<String> = spec.pairs.iter().map(|id| plan.pair_name(*id)).collect();
-    let how = match spec.nodes {
-        Nodes::Each if pairs.len() > 1 => ", one after the other",
-        Nodes::Together if pairs.len() > 1 => ", all at once",
-        Nodes::AllToOne => ", all to the first receiver",
-        Nodes::Each | Nodes::Together => "",
-    };
-    let mut lines = vec![format!("throughput {direction}: {}{how}", pairs.join(", "))];
-    lines.extend(vary.map(|vary| format!("at {}", varied(vary))));
-    let length = time_text(spec.time.longest());
-    let each = match (vary, &spec.num_conn) {
-        (None, NumConn::Fixed(_) | NumConn::Later(_)) => format!("for {length}"),
-        _ => format!("for {length} each"),
-    };
-    lines.push(format!("{}, {each}", num_conn(&spec.num_conn)));
-    let payload = match spec.payload {
-        Payload::Random => "random bytes",
-        Payload::Zeros => "zeros",
-    };
-    let mut parameters = vec![format!("{} messages of {payload}", spec.message)];
-    if !matches!(vary, Some(Vary::SocketBuffer(_))) {
-        parameters.push(match spec.socket_buffer {
-            BufferSize::Auto => "socket buffers tuned by the system".to_owned(),
-            size => format!("socket buffers {size}"),
-        });
-    }
-    parameters.push(match &spec.congestion_control {
-        None => "the system's congestion control".to_owned(),
-        Some(name) => format!("congestion control {name}"),
-    });
-    parameters.extend(spec.mtu.map(|mtu| format!("segments for an MTU of {mtu}")));
-    lines.push(parameters.join(", "));
-    lines
-}
-
-fn varied(vary: &Vary) -> String {
-    let values: Vec<String> = match vary {
-        Vary::SocketBuffer(sizes) => sizes.iter().map(BufferSize::to_string).collect(),
-        Vary::Mtu(sizes) => sizes.iter().map(u32::to_string).collect(),
-        Vary::MessageLength(sizes) => sizes.iter().map(Bytes::to_string).collect(),
-        Vary::Encryption(ciphers) => ciphers.iter().map(|one| named(one.as_ref())).collect(),
-        Vary::Compression(methods) => {
-            methods.iter().map(|one| named(one.map(Encoding::Compression).as_ref())).collect()
-        }
-    };
-    format!("{} {}", vary.key(), values.join(", "))
-}
-
-/// `none`, or what is done.
-fn named(what: Option<&impl std::fmt::Display>) -> String {
-    what.map_or_else(|| "none".to_owned(), ToString::to_string)
-}
-
-fn num_conn(num_conn: &NumConn) -> String {
-    match num_conn {
-        NumConn::Fixed(1) => "1 connection".to_owned(),
-        NumConn::Fixed(count) => format!("{count} connections"),
-        NumConn::Later(expression) => format!("connections: {}", expression.text()),
-        NumConn::Ladder(ladder) => format!(
-            "{} connections, then {} more at a time, until three levels do not rise by {:.0} %, at most {}",
-            ladder.from,
-            ladder.step,
-            ladder.tolerance * 100.0,
-            ladder.max
-        ),
-    }
-}
-
-fn storage(plan: &Plan, spec: &StorageReadSpec, cost: &StepCost) -> Vec<String> {
-    let names: Vec<&str> =
-        spec.nodes.iter().map(|id: &NodeId| plan.node(*id).name.as_str()).collect();
-    let target = match &spec.target {
-        StorageTarget::File(path) => format!("file {path}, read only"),
-        StorageTarget::Device(path) => format!("device {path}, read only"),
-        StorageTarget::Scratch { dir, size } => {
-            format!("a scratch file of {size} in {dir}, removed at the end")
-        }
-    };
-    let mut lines = vec![format!("storage_read on {}: {target}", names.join(", "))];
-    let length = time_text(spec.duration);
-    for pattern in &spec.patterns {
-        lines.push(match pattern {
-            StoragePattern::SingleBlock => format!(
-                "single_block: {} reads, {} at a time, for {length} each",
-                spec.block,
-                counts(&spec.sessions)
-            ),
-            StoragePattern::DirectPath => format!(
-                "direct_path: {} reads, {} outstanding, for {length} each",
-                spec.request,
-                counts(&spec.slots)
-            ),
-        });
-    }
-    if cost.scratch.0 > 0 {
-        lines.push(format!("writes {} in all before it reads", cost.scratch));
-    }
-    lines
-}
-
-fn counts(counts: &[u32]) -> String {
-    let texts: Vec<String> = counts.iter().map(u32::to_string).collect();
-    texts.join(", ")
 }
 
 fn on_each_host(text: &mut String, plan: &Plan) {
@@ -359,6 +227,22 @@ fn on_each_host(text: &mut String, plan: &Plan) {
         "  the agent opens no port for control; its data port takes connections only with the",
     );
     line(text, "  running test's token, from the expected address, and closes after the test");
+}
+
+/// What steps change on the hosts, once more where nobody can overlook it.
+fn changes(text: &mut String, plan: &Plan) {
+    let all = plan.steps.iter().chain(&plan.finally).filter(|step| !step.excluded);
+    let mut changes: Vec<String> =
+        all.filter_map(|step| show_steps::change(plan, &step.action)).collect();
+    changes.dedup();
+    if changes.is_empty() {
+        return;
+    }
+    line(text, "\nCHANGED ON THE HOSTS AND RESTORED");
+    for change in changes {
+        line(text, format_args!("  {change}"));
+    }
+    line(text, "  needs root there; the agents restore it also when this machine is gone");
 }
 
 /// Where agents go, and on which nodes.
@@ -397,7 +281,11 @@ fn limits(text: &mut String, limits: &Limits) {
 fn totals(text: &mut String, plan: &Plan, cost: &Cost) {
     line(text, format_args!("Time: {}, without reaching the nodes", range_text(cost.time)));
     match cost.bytes {
-        Some(bytes) => line(text, format_args!("Sent over the network: at most {bytes}")),
+        Some(bytes) => {
+            let least = cost.bytes_least.filter(|least| *least < bytes);
+            let least = least.map_or(String::new(), |least| format!("{least} to "));
+            line(text, format_args!("Sent over the network: {least}at most {bytes}"));
+        }
         None => line(
             text,
             "Sent over the network: unknown; state limits.rate, limits.bytes or the network's bandwidth",
@@ -436,16 +324,20 @@ fn leaves_behind(text: &mut String, plan: &Plan) {
     );
 }
 
-fn range_text(range: TimeRange) -> String {
+pub(super) fn range_text(range: TimeRange) -> String {
     let (min, max) = (time_text(range.min), time_text(range.max));
     if min == max { max } else { format!("{min} to {max}") }
 }
 
 /// To the second above a minute, to the minute above an hour.
-fn time_text(time: Duration) -> String {
+pub(super) fn time_text(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 {
-        return format!("{} ms", time.as_millis());
+        let us = time.as_micros();
+        return match us % 1000 {
+            0 => format!("{} ms", us / 1000),
+            _ => format!("{us} us"),
+        };
     }
     if seconds < 60.0 {
         let text = format!("{seconds:.1}");

@@ -69,6 +69,29 @@ impl Action {
             Self::Assert(_) => "assert",
         }
     }
+
+    /// Uses the network under test, in the step's direction.
+    pub fn is_about_pairs(&self) -> bool {
+        matches!(self, Self::Path(_)) || self.test().is_some()
+    }
+
+    /// The test of a step that sends streams over the network.
+    pub fn test(&self) -> Option<&ThroughputSpec> {
+        match self {
+            Self::Throughput(spec) => Some(spec),
+            Self::Sweep(spec) => Some(&spec.throughput),
+            Self::InterfaceMtu(spec) => Some(&spec.throughput),
+            _ => None,
+        }
+    }
+
+    /// The pairs of such a step; empty for others.
+    pub fn pairs(&self) -> &[PairId] {
+        match self {
+            Self::Path(spec) => &spec.pairs,
+            _ => self.test().map_or(&[], |test| &test.pairs),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -152,7 +175,20 @@ pub enum TestTime {
     },
 }
 
+/// Two consecutive looks have to agree, the first of them after 2 s (`analysis::looks`).
+pub const AUTO_TIME_MIN: Duration = Duration::from_secs(3);
+/// Less would leave no time to look again.
+pub const AUTO_AT_MOST_MIN: Duration = Duration::from_secs(5);
+
 impl TestTime {
+    /// The least that it can be.
+    pub fn shortest(self) -> Duration {
+        match self {
+            Self::Fixed(duration) => duration,
+            Self::Auto { max, .. } => AUTO_TIME_MIN.min(max),
+        }
+    }
+
     /// Its length, or the most that it can be.
     pub fn longest(self) -> Duration {
         match self {
@@ -196,6 +232,14 @@ pub struct Frequency {
     pub during: Duration,
 }
 
+impl Frequency {
+    /// How many tests that makes; the first begins at once.
+    pub fn tests(self) -> u32 {
+        let every = self.every.as_nanos().max(1);
+        u32::try_from(self.during.as_nanos().div_ceil(every)).unwrap_or(u32::MAX).max(1)
+    }
+}
+
 /// Which pairs send at a time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Nodes {
@@ -226,6 +270,25 @@ pub struct LadderSpec {
     pub max: u32,
     /// A level rises when its mean exceeds the reference by more than this share.
     pub tolerance: f64,
+}
+
+impl LadderSpec {
+    /// Every level up to `max`, in their order.
+    pub fn levels(self) -> impl Iterator<Item = u32> {
+        let next = move |level: &u32| match self.until {
+            Until::Plateau => level.checked_add(self.step.max(1)).filter(|next| *next <= self.max),
+            Until::Knee => (*level < self.max).then(|| knee_above(*level).min(self.max)),
+        };
+        std::iter::successors(Some(self.from).filter(|from| *from <= self.max), next)
+    }
+}
+
+/// The next of 1, 2, 3, 4, 6, 8, 12, 16, …: steps of √2 in whole numbers.
+fn knee_above(level: u32) -> u32 {
+    let steps = std::iter::successors(Some((1u32, 2u32)), |(low, high)| {
+        Some((*high, if *high < 4 { high + 1 } else { low.saturating_mul(2) }))
+    });
+    steps.map(|(step, _)| step).find(|step| *step > level).unwrap_or(u32::MAX)
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
@@ -324,7 +387,24 @@ pub struct StorageReadSpec {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertSpec {
-    /// All must be true, for every pair.
+    /// Those on which the steps whose results it reads are done.
+    pub pairs: Vec<PairId>,
+    /// All must be true, for every one of `pairs`.
     pub that: Vec<Expression>,
     pub message: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knee_climbs_in_steps_of_the_square_root_of_two_up_to_its_maximum() {
+        let levels = |until, from, max| -> Vec<u32> {
+            LadderSpec { until, from, step: 2, max, tolerance: 0.03 }.levels().collect()
+        };
+        assert_eq!(levels(Until::Knee, 1, 20), [1, 2, 3, 4, 6, 8, 12, 16, 20]);
+        assert_eq!(levels(Until::Knee, 5, 12), [5, 6, 8, 12]);
+        assert_eq!(levels(Until::Plateau, 2, 9), [2, 4, 6, 8]);
+    }
 }

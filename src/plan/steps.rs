@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::actions::{self, Surroundings};
+use super::actions::{self, Stated, Surroundings};
 use super::clusters::Clusters;
 use super::expression::Expression;
-use super::node::Direction;
+use super::node::{Direction, PairId};
 use super::problem;
 use super::results;
 use super::scope::Scope;
-use super::step::{Action, OnError, Step};
+use super::step::{Action, Nodes, OnError, Step};
+use super::{storage, sweep, throughput};
 use crate::runbook::file::StepFile;
 use crate::runbook::problem::{Fault, Faults};
 use crate::runbook::source::Place;
@@ -38,6 +39,7 @@ pub struct Draft {
 #[derive(Debug)]
 pub struct Unroller<'a> {
     clusters: Option<&'a Clusters>,
+    stated: Stated,
     direction: Direction,
     drafts: Vec<Draft>,
     pub faults: Faults,
@@ -57,9 +59,9 @@ struct Common {
 }
 
 impl<'a> Unroller<'a> {
-    pub fn new(clusters: Option<&'a Clusters>) -> Self {
+    pub fn new(clusters: Option<&'a Clusters>, stated: Stated) -> Self {
         let direction = Direction::PrimaryToStandby;
-        Self { clusters, direction, drafts: Vec::new(), faults: Faults::new() }
+        Self { clusters, stated, direction, drafts: Vec::new(), faults: Faults::new() }
     }
 
     /// The drafts so far, in the order of running.
@@ -115,13 +117,19 @@ impl<'a> Unroller<'a> {
             return assertion(file, scope);
         }
         let (rendered, mut faults) = scope.render_what_can_be(&file.body);
-        let around = Surroundings { clusters: self.clusters, late: &rendered.late };
+        let Self { clusters, stated, direction, .. } = *self;
+        let around = Surroundings { clusters, direction, stated, late: &rendered.late };
         let body = &rendered.node;
         let action = match file.action {
             "topology" => actions::topology(body).map(Action::Topology),
-            "throughput" => actions::throughput(body, around).map(Action::Throughput),
-            "sweep" => actions::sweep(body, around).map(Action::Sweep),
-            _ => actions::storage_read(body, self.clusters).map(Action::StorageRead),
+            "path" => actions::path(body, clusters).map(Action::Path),
+            "throughput" => {
+                let within = throughput::Within::Step;
+                throughput::read(body, around, within).map(throughput::Test::into_action)
+            }
+            "sweep" => sweep::read(body, around).map(Action::Sweep),
+            "interface_mtu" => actions::interface_mtu(body, around).map(Action::InterfaceMtu),
+            _ => storage::read(body, clusters).map(Action::StorageRead),
         };
         match action {
             Ok(action) if faults.is_empty() => Ok((action, rendered.late.into_iter().collect())),
@@ -138,7 +146,7 @@ impl<'a> Unroller<'a> {
         common: Option<Common>,
         action: Result<(Action, Vec<Read>), Faults>,
     ) {
-        let (action, reads) = match action {
+        let (mut action, reads) = match action {
             Ok(action) => action,
             Err(faults) => {
                 self.faults.extend(faults);
@@ -153,6 +161,12 @@ impl<'a> Unroller<'a> {
         }
         uses.sort();
         uses.dedup();
+        if let Action::Assert(spec) = &mut action {
+            spec.pairs = self.pairs_of(&uses);
+            if spec.pairs.is_empty() && self.clusters.is_some_and(|all| !all.pairs.is_empty()) {
+                self.faults.push(problem::no_pair_in_common(file.place, &uses));
+            }
+        }
         let base = file.node.get("name").and_then(Node::scalar).map(|scalar| scalar.text.clone());
         let names = [Some(common.name.clone()), common.register.clone(), base];
         let draft = Draft {
@@ -179,6 +193,31 @@ impl<'a> Unroller<'a> {
         self.drafts.push(draft);
     }
 
+    /// The pairs that have results of all these names in the direction that holds here; the
+    /// configuration's own where no name is about pairs.
+    fn pairs_of(&self, names: &[String]) -> Vec<PairId> {
+        let mut common: Option<Vec<PairId>> = None;
+        for name in names {
+            let of_name = self.drafts.iter().map(|draft| &draft.step).filter(|step| {
+                step.register.as_ref() == Some(name) && step.direction == self.direction
+            });
+            let measured: Vec<PairId> =
+                of_name.flat_map(|step| step.action.pairs()).copied().collect();
+            if measured.is_empty() {
+                continue;
+            }
+            common = Some(match common {
+                Some(common) => common.into_iter().filter(|id| measured.contains(id)).collect(),
+                None => measured,
+            });
+        }
+        let own = self.clusters.map_or(0, |clusters| clusters.pairs.len());
+        let mut pairs = common.unwrap_or_else(|| (0..own).map(PairId).collect());
+        pairs.sort();
+        pairs.dedup();
+        pairs
+    }
+
     /// A misspelt result is a mistake before the run, not in it.
     fn check_fields(&mut self, place: Place, expression: &Expression) {
         for path in expression.attributes() {
@@ -200,9 +239,7 @@ impl<'a> Unroller<'a> {
         for name in &draft.uses {
             let mut of_name =
                 self.drafts.iter().filter(|other| other.step.register.as_ref() == Some(name));
-            let has_direction = |other: &Draft| {
-                matches!(other.step.action, Action::Throughput(_) | Action::Sweep(_))
-            };
+            let has_direction = |other: &Draft| other.step.action.is_about_pairs();
             let known = of_name.clone().next().is_some();
             let here = of_name
                 .any(|other| !has_direction(other) || other.step.direction == draft.step.direction);
@@ -248,6 +285,11 @@ impl<'a> Unroller<'a> {
         let direction = self.direction;
         copy.step.name = format!("{}, repeated ({direction})", copy.step.name);
         copy.step.direction = direction;
+        if let (Action::Throughput(spec), Some(clusters)) = (&mut copy.step.action, self.clusters)
+            && spec.nodes == Nodes::AllToOne
+        {
+            spec.pairs = clusters.all_to_one(direction);
+        }
         copy.step.line = place.line;
         copy.place = place;
         let when = common.when.clone().map(|(_, expression)| expression);
@@ -279,12 +321,8 @@ fn unknown_repeat(place: Place, name: &str, scope: &Scope) -> Option<Fault> {
 
 fn is_empty(action: &Action) -> bool {
     match action {
-        Action::Throughput(spec) => spec.pairs.is_empty(),
-        Action::Sweep(spec) => spec.throughput.pairs.is_empty(),
-        Action::Path(spec) => spec.pairs.is_empty(),
-        Action::InterfaceMtu(spec) => spec.throughput.pairs.is_empty(),
         Action::StorageRead(spec) => spec.nodes.is_empty(),
-        Action::Topology(_) | Action::SwapRoles | Action::Assert(_) => false,
+        _ => action.is_about_pairs() && action.pairs().is_empty(),
     }
 }
 

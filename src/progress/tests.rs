@@ -74,6 +74,7 @@ fn setup() -> Setup {
             PairSetup { primary: NodeId(0), standby: NodeId(1) },
             PairSetup { primary: NodeId(0), standby: NodeId(2) },
         ],
+        crossed_from: None,
         left_out: crate::plan::clusters::LeftOut::default(),
         need: None,
         limits: Limits::default(),

@@ -22,6 +22,9 @@ pub struct Setup {
     pub network: DeclaredNetwork,
     pub nodes: Vec<NodeSetup>,
     pub pairs: Vec<PairSetup>,
+    /// Where `pairs` begins to be crossed ones (`Plan::crossed_from`); `None`: none is.
+    #[serde(default)]
+    pub crossed_from: Option<usize>,
     /// Records of runs without `--limit` need not have it.
     #[serde(default)]
     pub left_out: LeftOut,
@@ -82,6 +85,7 @@ impl Setup {
                 .iter()
                 .map(|pair| PairSetup { primary: pair.primary, standby: pair.standby })
                 .collect(),
+            crossed_from: (plan.crossed_from < plan.pairs.len()).then_some(plan.crossed_from),
             left_out: plan.left_out.clone(),
             need: plan.need.clone(),
             limits: plan.limits.clone(),

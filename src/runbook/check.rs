@@ -27,7 +27,7 @@ pub fn mapping(node: &Node, table: &'static Table, templates: Templates) -> Faul
     for entry in entries {
         match table.key(&entry.key) {
             Some(key) => faults.extend(value_of(entry, key, templates)),
-            None if table.name == "runbook" && entry.key.starts_with("x-") => {}
+            None if table.is_whole_file() && entry.key.starts_with("x-") => {}
             None => faults.push(unknown_key(entry, table)),
         }
     }
@@ -43,8 +43,7 @@ pub fn mapping(node: &Node, table: &'static Table, templates: Templates) -> Faul
 
 /// An action without keys may stand with nothing behind it: `topology:`.
 fn mapping_entries<'a>(node: &'a Node, table: &Table) -> Result<&'a [Entry], Faults> {
-    let all_optional = table.keys.iter().all(|key| !matches!(key.presence, Presence::Required));
-    if node.is_null() && all_optional && (table.name == "topology" || table.keys.is_empty()) {
+    if node.is_null() && table.may_be_empty() {
         return Ok(&[]);
     }
     value::map(node, &format!("a mapping ({})", table.name))
@@ -81,14 +80,9 @@ fn of_oratcptest(name: &str, table: &'static Table) -> Option<&'static str> {
 
 /// The tables of which exactly one key may be given.
 fn one_of(node: &Node, table: &Table) -> Faults {
-    let keys: &[&str] = match table.name {
-        "vary" => &["socket_buffer", "mtu"],
-        "storage_read" => &["file", "device", "scratch"],
-        "password_from" => &["env", "file", "prompt"],
-        _ => return Faults::new(),
-    };
+    let keys = table.alternatives();
     let given: Vec<&str> = keys.iter().copied().filter(|key| node.get(key).is_some()).collect();
-    if given.len() == 1 {
+    if keys.is_empty() || given.len() == 1 {
         return Faults::new();
     }
     let found = match given.as_slice() {
@@ -202,12 +196,16 @@ fn scalar(node: &Node, kind: &Kind) -> Result<(), Faults> {
         Kind::Integer { min, max } => value::count(node, *min, *max).map(drop),
         Kind::Number => value::number(node).map(drop),
         Kind::Duration { min } => value::duration(node, *min).map(drop),
+        Kind::TestTime { min } => value::test_time(node, *min).map(drop),
+        Kind::Frequency => value::frequency(node).map(drop),
         Kind::Size { min, max } => value::size(node, Bytes(*min), Bytes(*max)).map(drop),
         Kind::Rate => value::rate(node).map(drop),
         Kind::Share { max } => value::share(node, *max).map(drop),
         Kind::Choice { now, later } => value::choice(node, now, later).map(drop),
         Kind::Buffer => value::buffer(node).map(drop),
         Kind::CongestionControl => value::congestion_control(node).map(drop),
+        Kind::Dscp => value::dscp(node).map(drop),
+        Kind::Device => value::device(node).map(drop),
         Kind::Window => value::window(node).map(drop),
         Kind::Address => value::address(node).map(drop),
         Kind::Ports => value::ports(node).map(drop),

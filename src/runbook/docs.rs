@@ -86,11 +86,15 @@ pub fn type_text(kind: &Kind) -> String {
         Kind::Number => "number".to_owned(),
         Kind::Duration { .. } => "time".to_owned(),
         Kind::Size { .. } => "size".to_owned(),
+        Kind::TestTime { .. } => "time, or `auto`".to_owned(),
+        Kind::Frequency => "two times: every/for".to_owned(),
         Kind::Rate => "rate".to_owned(),
         Kind::Share { .. } => "share".to_owned(),
         Kind::Choice { now, .. } => format!("`{}`", now.join("`, `")),
         Kind::Buffer => "`auto`, a size, or `N`xBDP".to_owned(),
         Kind::CongestionControl => "name".to_owned(),
+        Kind::Dscp => "0 to 63, or a name: `ef`, `af11` … `af43`, `cs0` … `cs7`".to_owned(),
+        Kind::Device => "interface".to_owned(),
         Kind::Window => "two times of day".to_owned(),
         Kind::Address => "IP address".to_owned(),
         Kind::Ports => "port or range".to_owned(),
@@ -111,7 +115,9 @@ pub fn type_text(kind: &Kind) -> String {
 
 fn unit_text(kind: &Kind) -> &'static str {
     match kind {
-        Kind::Duration { .. } => "`us`, `ms`, `s`, `min`, `h`, `d`",
+        Kind::Duration { .. } | Kind::TestTime { .. } | Kind::Frequency => {
+            "`us`, `ms`, `s`, `min`, `h`, `d`"
+        }
         Kind::Size { .. } | Kind::Buffer => "`B`, `kB`, `MB`, `KiB`, `MiB`, `GiB`, …",
         Kind::Rate => "`Mbit/s`, `Gbit/s`, `MB/s`, `MiB/s`, …",
         Kind::Share { .. } => "`%`",

@@ -3,22 +3,29 @@
 use std::time::Duration;
 
 use redoline_proto::storage::{OUTSTANDING_MAX, REQUEST_MAX};
-use redoline_proto::transfer::{MESSAGE_MAX, NUM_CONN_MAX};
+use redoline_proto::transfer::MESSAGE_MAX;
 use redoline_proto::units::Bytes;
 
+pub use super::network_keys::{
+    INTERFACE_MTU, LADDER, MTU_MAX, MTU_MIN, PATH, SWEEP, TEST_MIN, THROUGHPUT, VARY, WRITE,
+};
 use super::table::{Key, Kind, Table};
 
 /// The actions, in the order in which messages and docs list them.
-pub static ACTIONS: &[&Table] =
-    &[&TOPOLOGY, &THROUGHPUT, &SWEEP, &SWAP_ROLES, &REPEAT, &STORAGE_READ, &ASSERT];
+pub static ACTIONS: &[&Table] = &[
+    &TOPOLOGY,
+    &PATH,
+    &THROUGHPUT,
+    &SWEEP,
+    &INTERFACE_MTU,
+    &SWAP_ROLES,
+    &REPEAT,
+    &STORAGE_READ,
+    &ASSERT,
+];
 
-/// A test of less says nothing: the ramp alone takes longer.
-const TEST_MIN: Duration = Duration::from_millis(100);
 const ANY_TIME: Kind = Kind::Duration { min: Duration::from_millis(1) };
 const NAME: Kind = Kind::Text;
-const NUM_CONN: Kind = Kind::Integer { min: 1, max: NUM_CONN_MAX };
-/// The smallest that IPv4 hosts must take (RFC 791), and the largest IP packet.
-const MTU: Kind = Kind::Integer { min: 576, max: 65_535 };
 const OUTSTANDING: Kind = Kind::Integer { min: 1, max: OUTSTANDING_MAX };
 const STORED: Kind = Kind::Size { min: 1, max: 1 << 53 };
 
@@ -38,6 +45,11 @@ pub static RUNBOOK: Table = Table {
             Kind::Table(&LIMITS),
             "What the run may use; enforced by the agents.",
         ),
+        Key::optional(
+            "allow",
+            Kind::OneOrMore(&ALLOWED),
+            "What steps may change on the hosts and restore; nothing unless given.",
+        ),
         Key::required("steps", Kind::Steps, "What is done, in this order."),
         Key::optional(
             "finally",
@@ -50,6 +62,8 @@ pub static RUNBOOK: Table = Table {
 };
 
 pub const AGENT: Kind = Kind::Choice { now: &["remove", "keep"], later: &[] };
+
+const ALLOWED: Kind = Kind::Choice { now: &["interface_mtu"], later: &[] };
 
 pub static STEP: Table = Table {
     name: "step",
@@ -81,6 +95,11 @@ pub static STEP: Table = Table {
             "Action: what the hosts are, and how traffic gets from one to the other.",
         ),
         Key::optional(
+            "path",
+            Kind::Table(&PATH),
+            "Action: round trips, loss, and the largest packet that gets through.",
+        ),
+        Key::optional(
             "throughput",
             Kind::Table(&THROUGHPUT),
             "Action: what arrives over the network.",
@@ -89,6 +108,11 @@ pub static STEP: Table = Table {
             "sweep",
             Kind::Table(&SWEEP),
             "Action: the same test at several values of one key.",
+        ),
+        Key::optional(
+            "interface_mtu",
+            Kind::Table(&INTERFACE_MTU),
+            "Action: the same test with the interfaces' MTU as it is and at another value.",
         ),
         Key::optional(
             "swap_roles",
@@ -122,113 +146,6 @@ pub static TOPOLOGY: Table = Table {
         "10 s",
         "For what has to be asked of the network.",
     )],
-};
-
-pub static THROUGHPUT: Table = Table {
-    name: "throughput",
-    sentence: "Sends redo-like traffic between the nodes of a pair and measures what arrives.",
-    keys: &[
-        Key::with_default(
-            "num_conn",
-            Kind::Either(&NUM_CONN, &LADDER),
-            "1",
-            "Parallel connections; a ladder of them; or an earlier step's result.",
-        )
-        .oratcptest("-num_conn"),
-        Key::with_default("duration", Kind::Duration { min: TEST_MIN }, "10 s", "Of each test.")
-            .oratcptest("-duration"),
-        Key::with_default(
-            "interval",
-            Kind::Duration { min: TEST_MIN },
-            "1 s",
-            "Between two readings of the kernel's counters.",
-        )
-        .oratcptest("-interval"),
-        Key::with_default(
-            "message_length",
-            Kind::Size { min: 1, max: MESSAGE_MAX.0 },
-            "1 MiB",
-            "Of each message.",
-        )
-        .oratcptest("-length"),
-        Key::with_default(
-            "payload",
-            Kind::Choice { now: &["random", "zeros"], later: &[] },
-            "random",
-            "Random bytes show what a compressing WAN really carries.",
-        )
-        .oratcptest("(payload content type)"),
-        Key::with_default(
-            "socket_buffer",
-            Kind::Buffer,
-            "auto",
-            "Of both ends: `auto` leaves it to the system, a size sets it, `3xBDP` computes it.",
-        )
-        .oratcptest("-sockbuf, -rcvbuf"),
-        Key::optional(
-            "congestion_control",
-            Kind::CongestionControl,
-            "Set per socket; the system's default unless given.",
-        ),
-        Key::optional("mtu", MTU, "Clamps the segment size, so it can only lower."),
-        Key::with_default(
-            "nodes",
-            Kind::Choice { now: &["each", "together"], later: &[] },
-            "each",
-            "One pair after the other, or all pairs from one moment on.",
-        ),
-        Key::with_default(
-            "pairs",
-            Kind::Selection,
-            "all",
-            "Which pairs: all, first, or a list such as [phx1-ash1].",
-        ),
-        Key::optional(
-            "mode",
-            Kind::Choice { now: &["async"], later: &["sync", "fastsync"] },
-            "async streams; sync and fastsync wait for each message's acknowledgement.",
-        )
-        .oratcptest("-mode"),
-    ],
-};
-
-pub static LADDER: Table = Table {
-    name: "num_conn",
-    sentence: "More and more connections, until the aggregate stops rising.",
-    keys: &[
-        Key::with_default("from", NUM_CONN, "2", "The first level."),
-        Key::with_default("step", NUM_CONN, "2", "Added for each next level."),
-        Key::required(
-            "until",
-            Kind::Choice { now: &["plateau"], later: &["knee"] },
-            "plateau: three levels in a row that do not rise.",
-        ),
-        Key::with_default(
-            "tolerance",
-            Kind::Share { max: 0.5 },
-            "3 %",
-            "A level rises when its mean exceeds the best so far by more.",
-        ),
-        Key::with_default("max", NUM_CONN, "64", "The last level."),
-    ],
-};
-
-pub static SWEEP: Table = Table {
-    name: "sweep",
-    sentence: "The same throughput test at several values of one key.",
-    keys: &[
-        Key::required("vary", Kind::Table(&VARY), "The one key, and its values."),
-        Key::required("throughput", Kind::Table(&THROUGHPUT), "The test."),
-    ],
-};
-
-pub static VARY: Table = Table {
-    name: "vary",
-    sentence: "Exactly one of these.",
-    keys: &[
-        Key::optional("socket_buffer", Kind::List(&Kind::Buffer), "Socket buffers of both ends."),
-        Key::optional("mtu", Kind::List(&MTU), "Packet sizes, by clamping the segment size."),
-    ],
 };
 
 pub static SWAP_ROLES: Table = Table {
@@ -341,7 +258,12 @@ pub static REDO: Table = Table {
         Key::optional(
             "write_size",
             Kind::Size { min: 1, max: MESSAGE_MAX.0 },
-            "Average redo write size.",
+            "Average redo write size (`redo size` / `redo writes`): the message of SYNC tests.",
+        ),
+        Key::optional(
+            "local_write",
+            Kind::Duration { min: Duration::from_micros(1) },
+            "Average `log file parallel write`: what a commit waits for without SYNC.",
         ),
     ],
 };
@@ -355,7 +277,7 @@ pub static LIMITS: Table = Table {
         Key::optional(
             "cpu",
             Kind::Share { max: 1.0 },
-            "Of a host's CPU time; a test above it is ended.",
+            "Of a host's CPU time, above 0 %; a test above it is ended.",
         ),
         Key::optional("load", Kind::Number, "Load average per CPU; above it no test starts."),
         Key::optional(

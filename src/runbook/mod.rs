@@ -7,6 +7,8 @@ pub mod file;
 pub mod inventory;
 pub mod inventory_keys;
 pub mod keys;
+pub mod network_keys;
+pub mod network_values;
 pub mod problem;
 pub mod schema;
 pub mod source;

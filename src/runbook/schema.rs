@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::inventory_keys::{INVENTORY, NODE};
 use super::keys;
 use super::table::{Key, Kind, Presence, Table};
+use super::value;
 
 /// Of a runbook.
 pub fn schema_runbook() -> Value {
@@ -61,10 +62,9 @@ fn object(table: &'static Table, templates: Templates) -> Value {
             let names: Vec<&str> = keys::ACTIONS.iter().map(|action| action.name).collect();
             schema["oneOf"] = one_of(&names);
         }
-        "vary" => schema["oneOf"] = one_of(&["socket_buffer", "mtu"]),
-        "storage_read" => schema["oneOf"] = one_of(&["file", "device", "scratch"]),
-        "password_from" => schema["oneOf"] = one_of(&["env", "file", "prompt"]),
-        "topology" | "swap_roles" => schema["type"] = json!(["object", "null"]),
+        _ if !table.alternatives().is_empty() => schema["oneOf"] = one_of(&table.alternatives()),
+        "repeat" => {}
+        _ if table.may_be_empty() => schema["type"] = json!(["object", "null"]),
         _ => {}
     }
     schema
@@ -89,6 +89,8 @@ const TEMPLATE: &str = r"\{\{|\{%";
 const SIZE: &str = r"^\s*[0-9][0-9._]*\s*(B|kB|MB|GB|TB|PB|KiB|MiB|GiB|TiB|PiB)\s*$";
 const RATE: &str = r"^\s*[0-9][0-9._]*\s*((k|M|G)?bit/s|B/s|kB/s|MB/s|GB/s|KiB/s|MiB/s|GiB/s)\s*$";
 const TIME: &str = r"^\s*[0-9][0-9._]*\s*(us|ms|s|min|m|h|d)\s*$";
+const FREQUENCY: &str =
+    r"^\s*[0-9][0-9._]*\s*(ms|s|min|m|h|d)\s*/\s*[0-9][0-9._]*\s*(s|min|m|h|d)\s*$";
 const SHARE: &str = r"^\s*[0-9][0-9._]*\s*%\s*$";
 const BDP: &str = r"^\s*[0-9][0-9.]*\s*[xX*]?\s*[bB][dD][pP]\s*$";
 
@@ -128,6 +130,8 @@ fn of_kind(kind: &Kind, templates: Templates) -> Value {
         Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Number => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Kind::Duration { .. } => text(TIME),
+        Kind::TestTime { .. } => text(&format!("^auto$|{TIME}")),
+        Kind::Frequency => text(FREQUENCY),
         Kind::Size { .. } => text(SIZE),
         Kind::Rate => text(RATE),
         Kind::Share { .. } => text(SHARE),
@@ -135,6 +139,13 @@ fn of_kind(kind: &Kind, templates: Templates) -> Value {
         Kind::Choice { now, .. } => json!({ "enum": now }),
         Kind::Buffer => text(&format!("^auto$|{SIZE}|{BDP}")),
         Kind::CongestionControl => text("^[A-Za-z0-9_-]{1,15}$"),
+        Kind::Dscp => {
+            json!({ "anyOf": [
+                { "type": "integer", "minimum": 0, "maximum": 63 },
+                { "enum": value::DSCP_NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>() },
+            ] })
+        }
+        Kind::Device => text("^[^/\\s:]{1,15}$"),
         Kind::Window => text("^[0-9]{1,2}:[0-9]{2}-[0-9]{1,2}:[0-9]{2}$"),
         Kind::Address => text("^[0-9A-Fa-f.:]+$"),
         Kind::Ports => {

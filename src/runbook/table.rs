@@ -45,6 +45,12 @@ pub enum Kind {
     Duration {
         min: Duration,
     },
+    /// How long a test sends: a time, or `auto`.
+    TestTime {
+        min: Duration,
+    },
+    /// Every time for a time: `1 h/24 h`.
+    Frequency,
     /// In bytes.
     Size {
         min: u64,
@@ -62,6 +68,10 @@ pub enum Kind {
     },
     Buffer,
     CongestionControl,
+    /// 0 to 63, or a name such as `ef`.
+    Dscp,
+    /// A network interface's name.
+    Device,
     Window,
     Address,
     Ports,
@@ -83,6 +93,25 @@ pub enum Kind {
 }
 
 impl Table {
+    /// The keys of which exactly one must be given; empty where there is no such rule.
+    pub fn alternatives(&self) -> Vec<&'static str> {
+        match self.name {
+            "vary" | "password_from" => self.names().collect(),
+            "storage_read" => vec!["file", "device", "scratch"],
+            _ => Vec::new(),
+        }
+    }
+
+    /// May stand with nothing behind it: `topology:`.
+    pub fn may_be_empty(&self) -> bool {
+        self.keys.is_empty() || matches!(self.name, "topology" | "path")
+    }
+
+    /// The top of a file, where keys that begin with `x-` hold anchors.
+    pub fn is_whole_file(&self) -> bool {
+        matches!(self.name, "runbook" | "inventory")
+    }
+
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
     }

@@ -1,10 +1,11 @@
 //! Readers of single values: each gives the value, or where and why it is none.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use redoline_proto::transfer::SOCKET_BUFFER_MAX;
 use redoline_proto::units::{Bytes, BytesPerSecond, InvalidQuantity, Share, parse_duration};
 
+pub use super::network_values::{DSCP_NAMES, address, congestion_control, device, dscp, ports};
 use super::problem::{Fault, Faults};
 use super::tree::{Content, Entry, Node, Scalar};
 
@@ -78,6 +79,33 @@ pub fn duration(node: &Node, min: Duration) -> Result<Duration, Faults> {
         return Err(one(node, found, right));
     }
     Ok(time)
+}
+
+/// How long a test sends; `None` is `auto`.
+pub fn test_time(node: &Node, min: Duration) -> Result<Option<Duration>, Faults> {
+    let scalar = scalar(node, "a time with its unit, or `auto`")?;
+    match scalar.text.trim() {
+        "auto" => Ok(None),
+        _ => duration(node, min).map(Some),
+    }
+}
+
+/// Every how long, and for how long: `1 h/24 h`.
+pub fn frequency(node: &Node) -> Result<(Duration, Duration), Faults> {
+    let scalar = scalar(node, "two times, as in `1 h/24 h`")?;
+    let Some((every, during)) = scalar.text.split_once('/') else {
+        let found = format!("`{}` is not two times", scalar.text);
+        return Err(one(node, found, "write every and for, as in `1 h/24 h`"));
+    };
+    let time = |text: &str| duration(&Node::plain(node.place, text.trim()), Duration::from_secs(1));
+    let mut times = collect([time(every), time(during)].into_iter())?.into_iter();
+    match (times.next(), times.next()) {
+        (Some(every), Some(during)) if every <= during => Ok((every, during)),
+        _ => {
+            let found = format!("`{}` repeats less often than it lasts", scalar.text);
+            Err(one(node, found, "write the shorter time first, as in `1 h/24 h`"))
+        }
+    }
 }
 
 /// No step, and no instantiation worth planning, takes longer.
@@ -157,7 +185,7 @@ pub fn buffer(node: &Node) -> Result<Buffer, Faults> {
         let found = format!("`{text}` is neither a size nor a multiple of the BDP");
         return Err(one(node, found, "write for example `4 MiB` or `3xBDP`"));
     }
-    size(node, Bytes(1024), Bytes(4 * Bytes::GIB)).map(Buffer::Size)
+    size(node, Bytes(1024), SOCKET_BUFFER_MAX).map(Buffer::Size)
 }
 
 /// From and to in minutes after midnight, as in `22:00-05:00`.
@@ -177,54 +205,6 @@ pub fn window(node: &Node) -> Result<(u16, u16), Faults> {
             "write for example \"22:00-05:00\"",
         )
     })
-}
-
-pub fn address(node: &Node) -> Result<IpAddr, Faults> {
-    let scalar = scalar(node, "an IP address")?;
-    let address: IpAddr = scalar.text.trim().parse().map_err(|_| {
-        one(
-            node,
-            format!("`{}` is not an IP address", scalar.text),
-            "write the address itself: a name may resolve to another one on each node, \
-             and then another path is measured",
-        )
-    })?;
-    let address = address.to_canonical();
-    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-    if address.is_unspecified() || address.is_multicast() || broadcast {
-        return Err(one(
-            node,
-            format!("`{address}` is not the address of one node"),
-            "a data port is opened on one address only; write the node's own redo address",
-        ));
-    }
-    Ok(address)
-}
-
-/// One port, or the first and last of a range.
-pub fn ports(node: &Node) -> Result<(u16, u16), Faults> {
-    let scalar = scalar(node, "a port or a range of ports")?;
-    let text = scalar.text.as_str();
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) if first >= 1 && first <= last => Ok((first, last)),
-        _ => Err(one(
-            node,
-            format!("`{text}` is not a port or a range of ports"),
-            "write for example 5555 or \"5555-5560\"",
-        )),
-    }
-}
-
-/// A Linux congestion control's name (`TCP_CA_NAME_MAX` is 16 with the final zero).
-pub fn congestion_control(node: &Node) -> Result<String, Faults> {
-    let name = text(node)?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.len() > 15 || !name.chars().all(fits) {
-        let found = format!("`{name}` is not the name of a congestion control");
-        return Err(one(node, found, "write for example cubic or bbr"));
-    }
-    Ok(name)
 }
 
 pub fn selection(node: &Node) -> Result<Selection, Faults> {
@@ -423,14 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_that_of_one_node() {
-        assert_eq!(address(&plain("::ffff:192.0.2.1")), Ok("192.0.2.1".parse().unwrap()));
-        for text in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "db1"] {
-            assert!(address(&plain(text)).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn a_window_is_two_times_of_day() {
         assert_eq!(window(&plain("22:00-05:00")), Ok((1320, 300)));
         assert!(window(&plain("22-05")).is_err());
@@ -441,5 +413,23 @@ mod tests {
     fn a_unit_of_another_spelling_is_recognised() {
         let faults = rate(&plain("10 mbps")).unwrap_err();
         assert_eq!(faults[0].nearest.as_deref(), Some("Mbit/s"));
+    }
+
+    #[test]
+    fn a_frequency_is_every_and_for() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(frequency(&plain("1h/24h")), Ok((hour, 24 * hour)));
+        assert_eq!(frequency(&plain("1 h / 1 h")), Ok((hour, hour)));
+        for text in ["1 h", "24 h/1 h", "1/24 h", "1 h/", "0 s/1 h"] {
+            assert!(frequency(&plain(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_test_lasts_a_time_or_as_long_as_it_takes() {
+        let least = Duration::from_millis(100);
+        assert_eq!(test_time(&plain("auto"), least), Ok(None));
+        assert_eq!(test_time(&plain("2 s"), least), Ok(Some(Duration::from_secs(2))));
+        assert!(test_time(&plain("1 ms"), least).is_err());
     }
 }

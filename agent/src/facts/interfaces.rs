@@ -1,6 +1,7 @@
 //! Network interfaces: what /sys tells, with addresses, disciplines and offloads from the kernel.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use nix::ifaddrs::getifaddrs;
 use redoline_proto::facts::{Interface, Offload};
@@ -103,6 +104,17 @@ fn speed(root: &Root, name: &str, depth: u32) -> Option<u64> {
         .and_then(|speed| speed.try_into().ok())
 }
 
+/// The interface that has `address`, by the name of its alias's interface; `None` when none has.
+pub fn carrying(address: IpAddr) -> Option<String> {
+    let wanted = address.to_canonical().to_string();
+    addresses().into_iter().find(|(_, all)| all.contains(&wanted)).map(|(name, _)| name)
+}
+
+/// Link-local ones count: without IPv6 an interface has none.
+pub fn has_ipv6(interface: &str) -> bool {
+    addresses().get(interface).is_some_and(|all| all.iter().any(|one| one.contains(':')))
+}
+
 fn addresses() -> BTreeMap<String, Vec<String>> {
     let mut addresses: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in getifaddrs().into_iter().flatten() {
@@ -191,5 +203,8 @@ mod tests {
     #[test]
     fn this_node_has_a_loopback_address() {
         assert!(addresses()["lo"].contains(&"127.0.0.1".to_owned()));
+        assert_eq!(carrying("127.0.0.1".parse().unwrap()).as_deref(), Some("lo"));
+        assert_eq!(carrying("192.0.2.1".parse().unwrap()), None);
+        assert!(!has_ipv6("no such interface"));
     }
 }

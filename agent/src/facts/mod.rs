@@ -6,8 +6,8 @@
 mod block;
 mod hops;
 mod host;
-mod interfaces;
-mod netlink;
+pub(crate) mod interfaces;
+pub(crate) mod netlink;
 mod oracle;
 mod root;
 mod routes;

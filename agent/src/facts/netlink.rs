@@ -1,4 +1,5 @@
-//! Questions to the kernel's routing socket: the way to an address, and queueing disciplines.
+//! Questions to the kernel's routing socket: the way to an address, interfaces and their MTU, and
+//! queueing disciplines.
 //!
 //! Layouts and numbers are those of linux/netlink.h and linux/rtnetlink.h.
 
@@ -22,6 +23,8 @@ pub struct RouteReply {
     pub gateway: Option<IpAddr>,
     /// Of the route itself, for example after an ICMP "fragmentation needed".
     pub mtu_bytes: Option<u32>,
+    /// What was learned of the path is forgotten after this; `None` for what was configured.
+    pub expires: Option<Duration>,
     /// The address is one of this node.
     pub local: bool,
 }
@@ -29,19 +32,66 @@ pub struct RouteReply {
 /// How the kernel would reach `destination`, with a source of its choice: redo transport does not
 /// bind its sockets either.
 pub fn route_to(destination: IpAddr) -> io::Result<RouteReply> {
+    route_from(None, destination)
+}
+
+/// The same for a socket that is bound to `source`, where policy routing may choose another way.
+pub fn route_from(source: Option<IpAddr>, destination: IpAddr) -> io::Result<RouteReply> {
     let (family, address) = match destination {
         IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
         IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
     };
+    let source = source.map(|source| match source {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    });
     let mut body = vec![0; ROUTE_HEADER];
     body[0] = family as u8;
     body[1] = (address.len() * 8) as u8;
     push_attribute(&mut body, RTA_DST, &address);
+    if let Some(source) = source {
+        body[2] = (source.len() * 8) as u8;
+        push_attribute(&mut body, RTA_SRC, &source);
+    }
     let replies = ask(RTM_GETROUTE, 0, &body)?;
     replies
         .iter()
         .find_map(|message| parse_route(message))
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// What `ip -details link show` prints, as far as the MTU is concerned.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LinkReply {
+    pub index: u32,
+    pub name: String,
+    pub mtu_bytes: u32,
+    /// The most that its driver takes; `None` where the driver has no bound.
+    pub mtu_max_bytes: Option<u32>,
+    /// The interface that it is made upon, for example of a VLAN.
+    pub lower: Option<u32>,
+    /// Such as `vlan`; an ordinary network card has none.
+    pub kind: Option<String>,
+}
+
+/// The interface of this number.
+pub fn link(index: u32) -> io::Result<LinkReply> {
+    let replies = ask(RTM_GETLINK, 0, &link_header(index))?;
+    let reply = replies.iter().find_map(|message| parse_link_reply(message));
+    reply.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// All of this network namespace.
+pub fn links() -> io::Result<Vec<LinkReply>> {
+    let replies = ask(RTM_GETLINK, NLM_F_DUMP, &[0; LINK_HEADER])?;
+    Ok(replies.iter().filter_map(|message| parse_link_reply(message)).collect())
+}
+
+/// Needs CAP_NET_ADMIN.
+pub fn set_mtu(index: u32, mtu_bytes: u32) -> io::Result<()> {
+    let mut body = link_header(index).to_vec();
+    push_attribute(&mut body, IFLA_MTU, &mtu_bytes.to_ne_bytes());
+    ask(RTM_NEWLINK, NLM_F_ACK, &body).map(drop)
 }
 
 /// By interface name: the root discipline, and for `mq` that of its queues, as `mq (fq_codel)`.
@@ -53,10 +103,12 @@ pub fn qdiscs() -> io::Result<BTreeMap<String, String>> {
     Ok(links.map(|link| (link.name.clone(), describe(&link, &queues))).collect())
 }
 
+const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_GETROUTE: u16 = 26;
 const RTM_GETQDISC: u16 = 38;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -66,16 +118,25 @@ const ROUTE_HEADER: usize = 12;
 const LINK_HEADER: usize = 16;
 const QDISC_HEADER: usize = 20;
 const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PREFSRC: u16 = 7;
 const RTA_METRICS: u16 = 8;
+/// `rta_cacheinfo`, whose third number says when it ends, in hundredths of a second (USER_HZ).
+const RTA_CACHEINFO: u16 = 12;
+const CACHEINFO_EXPIRES: usize = 8;
 /// A gateway of the other family, for example IPv4 over IPv6.
 const RTA_VIA: u16 = 18;
 const RTAX_MTU: u16 = 2;
 const RTN_LOCAL: u8 = 2;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_QDISC: u16 = 6;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_MAX_MTU: u16 = 51;
+const IFLA_INFO_KIND: u16 = 1;
 const TCA_KIND: u16 = 1;
 /// Flags in the type of an attribute, which nested ones carry.
 const ATTRIBUTE_TYPE: u16 = 0x3fff;
@@ -127,6 +188,10 @@ fn take_messages(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool
             NLMSG_DONE => return Ok(false),
             NLMSG_ERROR => {
                 let code = number_u32(body, 0).map_or(0, |code| code as i32);
+                // Zero is the acknowledgement that was asked for.
+                if code == 0 {
+                    return Ok(false);
+                }
                 return Err(io::Error::from_raw_os_error(-code));
             }
             _ => bodies.push(body.to_vec()),
@@ -143,6 +208,7 @@ fn parse_route(body: &[u8]) -> Option<RouteReply> {
             RTA_OIF => reply.interface_index = number_u32(value, 0),
             RTA_PREFSRC => reply.source = address(value),
             RTA_GATEWAY => reply.gateway = address(value),
+            RTA_CACHEINFO => reply.expires = number_u32(value, CACHEINFO_EXPIRES).and_then(expiry),
             RTA_VIA => reply.gateway = address(value.get(2..)?),
             RTA_METRICS => {
                 let mtu = attributes(value).into_iter().find(|(metric, _)| *metric == RTAX_MTU);
@@ -152,6 +218,36 @@ fn parse_route(body: &[u8]) -> Option<RouteReply> {
         }
     }
     Some(reply)
+}
+
+/// Zero, and what is over, is no expiry.
+fn expiry(hundredths: u32) -> Option<Duration> {
+    let hundredths = u64::try_from(hundredths as i32).ok().filter(|left| *left > 0)?;
+    Some(Duration::from_millis(hundredths * 10))
+}
+
+fn link_header(index: u32) -> [u8; LINK_HEADER] {
+    let mut header = [0; LINK_HEADER];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header
+}
+
+fn parse_link_reply(body: &[u8]) -> Option<LinkReply> {
+    let index = number_u32(body, 4)?;
+    let attributes = attributes(body.get(LINK_HEADER..)?);
+    let number = |wanted: u16| {
+        let (_, value) = attributes.iter().find(|(kind, _)| *kind == wanted)?;
+        number_u32(value, 0)
+    };
+    let details = attributes.iter().find(|(kind, _)| *kind == IFLA_LINKINFO);
+    Some(LinkReply {
+        index,
+        name: text(&attributes, IFLA_IFNAME)?,
+        mtu_bytes: number(IFLA_MTU)?,
+        mtu_max_bytes: number(IFLA_MAX_MTU).filter(|most| *most > 0),
+        lower: number(IFLA_LINK),
+        kind: details.and_then(|(_, details)| text(&self::attributes(details), IFLA_INFO_KIND)),
+    })
 }
 
 #[derive(Debug, PartialEq)]
@@ -261,6 +357,39 @@ mod tests {
         assert_eq!(route.source, "198.51.100.11".parse().ok());
         assert_eq!(route.gateway, "198.51.100.1".parse().ok());
         assert_eq!((route.mtu_bytes, route.local), (Some(1400), false));
+        assert_eq!(route.expires, None);
+    }
+
+    #[test]
+    fn what_was_learned_of_a_path_is_told_from_what_was_configured() {
+        for (expires, expected) in
+            [(59_800_i32, Some(Duration::from_secs(598))), (0, None), (-5, None)]
+        {
+            let mut body = route_body();
+            let mut cache = [0; 28];
+            cache[8..12].copy_from_slice(&expires.to_ne_bytes());
+            push_attribute(&mut body, RTA_CACHEINFO, &cache);
+            assert_eq!(parse_route(&body).unwrap().expires, expected);
+        }
+    }
+
+    #[test]
+    fn an_interface_tells_its_mtu_and_what_it_is_made_upon() {
+        let mut body = link_header(7).to_vec();
+        push_attribute(&mut body, IFLA_IFNAME, b"eth0.100\0");
+        push_attribute(&mut body, IFLA_MTU, &9000_u32.to_ne_bytes());
+        push_attribute(&mut body, IFLA_LINK, &2_u32.to_ne_bytes());
+        push_attribute(&mut body, IFLA_MAX_MTU, &0_u32.to_ne_bytes());
+        let mut details = Vec::new();
+        push_attribute(&mut details, IFLA_INFO_KIND, b"vlan\0");
+        push_attribute(&mut body, IFLA_LINKINFO, &details);
+        let link = parse_link_reply(&body).unwrap();
+        assert_eq!((link.index, link.name.as_str(), link.mtu_bytes), (7, "eth0.100", 9000));
+        assert_eq!((link.mtu_max_bytes, link.lower), (None, Some(2)));
+        assert_eq!(link.kind.as_deref(), Some("vlan"));
+        for length in 0..body.len() {
+            let _ = parse_link_reply(&body[..length]);
+        }
     }
 
     #[test]
@@ -300,5 +429,8 @@ mod tests {
         assert!(route.local, "{route:?}");
         assert_eq!(route.interface_index, Some(1));
         assert!(qdiscs().unwrap().contains_key("lo"));
+        let loopback = link(1).unwrap();
+        assert_eq!(loopback.name, "lo");
+        assert!(links().unwrap().contains(&loopback));
     }
 }

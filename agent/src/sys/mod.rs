@@ -2,9 +2,12 @@
 
 pub mod clock;
 pub mod ethtool;
+pub mod fragments;
 pub mod pages;
 pub mod read_ring;
 pub mod priority;
 pub mod readiness;
+pub mod signals;
+pub mod socket_options;
 pub mod tcp;
 pub mod tcp_info;

@@ -5,7 +5,10 @@
 mod support;
 
 mod ends;
+mod finish;
 mod hello;
 mod process;
 mod refusals;
+mod sockets;
+mod sync;
 mod transfer;

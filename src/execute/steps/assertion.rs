@@ -1,9 +1,8 @@
-//! Assertions: all expressions must hold, for every pair.
+//! Assertions: all expressions must hold, for every pair that they are about.
 
 use super::At;
 use super::measure::no_value;
 use crate::execute::run::Run;
-use crate::plan::node::PairId;
 use crate::plan::step::AssertSpec;
 use crate::record::event::StepOutcome;
 
@@ -11,9 +10,8 @@ use crate::record::event::StepOutcome;
 pub fn check(run: &Run<'_>, at: At<'_>, spec: &AssertSpec) -> StepOutcome {
     let mut untrue = Vec::new();
     let mut unknown = Vec::new();
-    for (index, pair) in run.plan.pairs.iter().enumerate() {
-        let id = PairId(index);
-        let context = run.results.context(id, *pair, at.direction);
+    for id in spec.pairs.iter().copied() {
+        let context = run.results.context(id, run.plan.pair(id), at.direction);
         for expression in &spec.that {
             match expression.holds(&context) {
                 Ok(true) => (),

@@ -114,7 +114,7 @@ fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Wanted {
 
 /// A step about nodes runs when its `when` is true for any pair.
 fn wanted_at_all(run: &Run<'_>, step: &Step) -> Result<(), StepOutcome> {
-    let pairs: Vec<PairId> = (0..run.plan.pairs.len()).map(PairId).collect();
+    let pairs: Vec<PairId> = run.plan.own_pairs().collect();
     match wanted_pairs(run, step, &pairs) {
         Wanted { pairs, failures } if pairs.is_empty() => Err(not_wanted(step, failures)),
         _ => Ok(()),

@@ -57,6 +57,7 @@ pub fn setup(scenario: &Scenario) -> Setup {
         pairs: (0..pairs)
             .map(|pair| PairSetup { primary: NodeId(pair), standby: NodeId(pairs + pair) })
             .collect(),
+        crossed_from: None,
         left_out: scenario.left_out.clone(),
         need: scenario.need.as_ref().map(need),
         limits: Limits { rate: optional(scenario.limit.as_ref()), ..Limits::default() },
@@ -116,6 +117,7 @@ fn need(text: &NeedText) -> Need {
         threads: text.threads.iter().map(|(thread, rate)| (*thread, quantity(rate))).collect(),
         total: optional(text.total.as_ref()),
         write_size: None,
+        local_write: None,
         headroom: optional(text.headroom.as_ref()).unwrap_or(Share(0.3)),
         transport: text.transport,
         database_size: optional::<Bytes>(text.database_size.as_ref()),

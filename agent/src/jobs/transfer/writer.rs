@@ -14,8 +14,10 @@ use super::payload::Ring;
 use super::socket::LastWords;
 use super::stopped;
 use super::stream::{Course, Finish, Stream};
+use super::sync::Exchange;
 use crate::jobs::cancel::CancelFlag;
-use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::jobs::cpu::ThreadUse;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::{tcp, tcp_info};
 
 /// How long a `send` may wait for room before it looks whether the test is over.
@@ -26,7 +28,7 @@ const DRAIN_MIN: Duration = Duration::from_secs(5);
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// A first write that waits for its turn when the time is over does not do so in a busy loop.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+pub const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Between two looks whether it has.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
@@ -40,8 +42,18 @@ pub struct Writer {
     pub place: usize,
     pub stream: Arc<Stream>,
     pub halt: CancelFlag,
+    /// Ends writing as the end of the duration does.
+    pub finish: CancelFlag,
     pub message: Bytes,
-    /// Of all streams together, for the text that says so.
+    /// SYNC: each message waits for the answer to the one before.
+    pub acknowledged: bool,
+    /// After each message.
+    pub delay: Option<Duration>,
+    /// For the peer, while nothing moves.
+    pub patience: Duration,
+    /// The connection is reset once everything has arrived, so that its port is free again.
+    pub frees_port: bool,
+    /// Of all streams together, for the text that says so; the budget of SYNC counts messages.
     pub bytes_max: Option<Bytes>,
     pub budget: Option<Arc<Budget>>,
     /// Of this stream.
@@ -49,30 +61,56 @@ pub struct Writer {
 }
 
 /// Why writing ended.
-enum WriteEnd {
+pub enum WriteEnd {
     Elapsed,
     Halted,
     Spent,
     Failed(io::Error),
+    Stopped(Stopped),
 }
 
 impl Writer {
     /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble; but at least one write,
     /// however late a busy host lets this thread run.
     pub fn send_all(&self, ring: Ring, until_ns: i64) -> Finish {
-        let cpu_before = thread_cpu();
+        let before = ThreadUse::now();
         let began = Instant::now();
-        let write_end = self.write(ring, until_ns);
+        let (write_end, tally) = match self.acknowledged {
+            false => (self.write(ring, until_ns), None),
+            true => {
+                let (end, tally) = Exchange::new(self, ring).run(until_ns);
+                (end, Some(Box::new(tally)))
+            }
+        };
         let drained = match write_end {
             WriteEnd::Elapsed | WriteEnd::Spent => self.drain(began.elapsed()),
-            WriteEnd::Halted | WriteEnd::Failed(_) => false,
+            WriteEnd::Halted | WriteEnd::Failed(_) | WriteEnd::Stopped(_) => false,
         };
         let last_words = LastWords::of(&self.stream.socket);
         if !drained {
             self.stream.reset_at_close();
+        } else if self.frees_port {
+            // The receiver waits for it; one that has gone already is as good.
+            let _ = tcp::reset(&self.stream.socket);
         }
-        let cpu = thread_cpu() - cpu_before;
-        Finish { stream: self.place, last_words, drained, cpu, course: self.course(write_end) }
+        Finish {
+            stream: self.place,
+            last_words,
+            drained,
+            processor: ThreadUse::now().since(before),
+            course: self.course(write_end),
+            tally,
+        }
+    }
+
+    /// For a turn to come; ends early with the test.
+    pub fn wait(&self, time: Duration) {
+        if self.stream.progress.bytes() > 0 {
+            self.finish.wait_timeout(time);
+        } else {
+            // The first bytes leave whatever happens, and wait for their turn even then.
+            self.halt.wait_timeout(time);
+        }
     }
 
     /// Writes message after message, as a process that has redo to ship and never runs out of it.
@@ -83,7 +121,7 @@ impl Writer {
         let message = self.message.0 as usize;
         let mut left = message;
         self.stream.progress.begin(now_ns);
-        while now_ns < until_ns || self.stream.progress.bytes() == 0 {
+        while (now_ns < until_ns && !self.finish.is_set()) || self.stream.progress.bytes() == 0 {
             if self.halt.is_set() {
                 return WriteEnd::Halted;
             }
@@ -91,7 +129,7 @@ impl Writer {
                 Next::Write { bytes } => bytes,
                 Next::Wait(time) => {
                     let left = nanoseconds_until(now_ns, until_ns).max(PAUSE_MIN);
-                    self.halt.wait_timeout(time.min(left));
+                    self.wait(time.min(left));
                     now_ns = monotonic_ns();
                     continue;
                 }
@@ -108,9 +146,18 @@ impl Writer {
                 allowance.wrote(written);
                 ring.advance(written);
                 left = if written == left { message } else { left - written };
+                if let Some(delay) = self.delay.filter(|_| left == message) {
+                    self.wait(delay.min(nanoseconds_until(now_ns, until_ns)));
+                    now_ns = monotonic_ns();
+                }
             }
         }
-        WriteEnd::Elapsed
+        self.elapsed()
+    }
+
+    /// The time is over, or made to be: halting sets both flags, `halt` first.
+    pub fn elapsed(&self) -> WriteEnd {
+        if self.halt.is_set() { WriteEnd::Halted } else { WriteEnd::Elapsed }
     }
 
     /// Waits until the peer has acknowledged everything; false when it did not within the deadline.
@@ -147,17 +194,29 @@ impl Writer {
             WriteEnd::Elapsed | WriteEnd::Halted => Course::Ran,
             WriteEnd::Spent => Course::Spent(self.spent()),
             WriteEnd::Failed(error) => Course::Trouble(self.broken(&error)),
+            WriteEnd::Stopped(stopped) => Course::Trouble(stopped),
         }
     }
 
     fn spent(&self) -> Stopped {
         let bytes = self.bytes_max.unwrap_or_default();
-        stopped(StopCause::Limit, format!("all {bytes} that may be sent were sent"))
+        let text = match self.acknowledged {
+            false => format!("all {bytes} that may be sent were sent"),
+            true => format!(
+                "as many messages of {} were sent as fit into the {bytes} that may be sent",
+                self.message
+            ),
+        };
+        stopped(StopCause::Limit, text)
+    }
+
+    pub fn peer(&self) -> String {
+        let peer = self.stream.socket.peer_addr();
+        peer.map_or_else(|_| "the receiver".to_owned(), |peer| peer.to_string())
     }
 
     fn broken(&self, error: &io::Error) -> Stopped {
-        let peer = self.stream.socket.peer_addr();
-        let peer = peer.map_or_else(|_| "the receiver".to_owned(), |peer| peer.to_string());
+        let peer = self.peer();
         let (stream, bytes) = (self.stream.index, self.stream.progress.bytes());
         let text = format!("{peer} broke stream {stream} after {bytes} bytes: {error}");
         stopped(StopCause::Peer, text)
@@ -170,12 +229,12 @@ fn drain_time(unacked: u64, written: u64, wrote_for: Duration) -> Duration {
     wrote_for.mul_f64(2.0 * share.min(1.0)).clamp(DRAIN_MIN, DRAIN_MAX)
 }
 
-fn is_pause(error: &io::Error) -> bool {
+pub fn is_pause(error: &io::Error) -> bool {
     let kind = error.kind();
     matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
+pub fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
     Duration::from_nanos((until_ns - now_ns).max(0).unsigned_abs())
 }
 
@@ -185,8 +244,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
-    use redoline_proto::transfer::Payload;
-
+    use super::super::payload::Content;
+    use super::super::stalled::PATIENCE;
     use super::*;
 
     fn connection() -> (TcpStream, TcpStream) {
@@ -201,7 +260,12 @@ mod tests {
             place: 0,
             stream: Arc::new(Stream::new(0, socket)),
             halt: CancelFlag::new(),
+            finish: CancelFlag::new(),
             message: Bytes(1000),
+            acknowledged: false,
+            delay: None,
+            patience: PATIENCE,
+            frees_port: false,
             bytes_max: None,
             budget: None,
             rate: None,
@@ -213,7 +277,7 @@ mod tests {
         let (near, mut far) = connection();
         let writer = writer(near);
         let reader = thread::spawn(move || far.read_to_end(&mut Vec::new()).unwrap());
-        let finish = writer.send_all(Ring::new(Payload::Zeros, 1), monotonic_ns() - 1);
+        let finish = writer.send_all(Ring::new(Content::Zeros, 1), monotonic_ns() - 1);
         assert!(finish.drained);
         assert_eq!(reader.join().unwrap() as u64, writer.stream.progress.bytes());
         assert!(writer.stream.progress.bytes() > 0);
