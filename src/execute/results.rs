@@ -133,12 +133,18 @@ impl Results {
     }
 
     /// What the expressions of a step see for a pair: each register's result of that pair in that
-    /// direction, and of its sending node.
-    pub fn context(&self, id: PairId, pair: Pair, direction: Direction) -> minijinja::Value {
+    /// direction, else of `instead`, and of its sending node.
+    pub fn context(
+        &self,
+        id: PairId,
+        instead: Option<PairId>,
+        pair: Pair,
+        direction: Direction,
+    ) -> minijinja::Value {
         let mut context: BTreeMap<&str, minijinja::Value> = BTreeMap::new();
         for (register, results) in &self.pairs {
-            let of_pair = results.iter().find(|(d, p, _)| (*d, *p) == (direction, id));
-            if let Some((_, _, result)) = of_pair {
+            let of = |id| results.iter().find(|(d, p, _)| (*d, *p) == (direction, id));
+            if let Some((_, _, result)) = of(id).or_else(|| instead.and_then(of)) {
                 context.insert(register, minijinja::Value::from(Serde(result)));
             }
         }
@@ -172,11 +178,25 @@ mod tests {
         }
         let expression = Expression::parse("ladder.recommended_num_conn").unwrap();
         let of = |direction| {
-            let context = results.context(PairId(0), pair(), direction);
+            let context = results.context(PairId(0), None, pair(), direction);
             expression.evaluate(&context).unwrap().as_usize()
         };
         assert_eq!(of(Direction::PrimaryToStandby), Some(6));
         assert_eq!(of(Direction::StandbyToPrimary), Some(8));
+    }
+
+    #[test]
+    fn a_pair_without_a_result_sees_the_one_that_stands_in_for_it() {
+        let mut results = Results::default();
+        let direction = Direction::PrimaryToStandby;
+        let expression = Expression::parse("single.bytes_per_second").unwrap();
+        for (pair, rate) in [(0, 1.0), (1, 2.0)] {
+            let result = PairResult { bytes_per_second: Some(rate), ..PairResult::default() };
+            results.add_pair("single", direction, PairId(pair), result);
+            let context = results.context(PairId(1), Some(PairId(0)), self::pair(), direction);
+            let seen = expression.evaluate(&context).unwrap();
+            assert_eq!(seen, minijinja::Value::from(rate), "its own, once there is one");
+        }
     }
 
     #[test]
@@ -185,7 +205,7 @@ mod tests {
         let direction = Direction::PrimaryToStandby;
         results.add_pair("single", direction, PairId(0), PairResult::default());
         let expression = Expression::parse("single.bytes_per_second > 1").unwrap();
-        let value = expression.evaluate(&results.context(PairId(0), pair(), direction));
+        let value = expression.evaluate(&results.context(PairId(0), None, pair(), direction));
         assert!(value.is_err(), "{value:?}");
     }
 
@@ -198,7 +218,7 @@ mod tests {
             results.add_pair("single", direction, PairId(0), result);
         }
         let value = Expression::parse("single.bytes_per_second").unwrap();
-        let value = value.evaluate(&results.context(PairId(0), pair(), direction)).unwrap();
+        let value = value.evaluate(&results.context(PairId(0), None, pair(), direction)).unwrap();
         assert_eq!(value, minijinja::Value::from(2.0));
     }
 }

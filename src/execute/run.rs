@@ -139,6 +139,26 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What expressions see of a pair. Where a crossed pair has no result of its own, it sees that of
+    /// the pair in which its sender sends elsewhere.
+    pub fn context(&self, pair: PairId, direction: Direction) -> minijinja::Value {
+        let instead = Some(self.own_pair(pair, direction)).filter(|own| *own != pair);
+        self.results.context(pair, instead, self.plan.pair(pair), direction)
+    }
+
+    /// The shortest round trip seen on a pair; of a crossed one, else on its sender's own.
+    pub fn min_rtt(&self, pair: PairId, direction: Direction) -> Option<Duration> {
+        let own = || self.results.min_rtt(self.own_pair(pair, direction));
+        self.results.min_rtt(pair).or_else(own)
+    }
+
+    fn own_pair(&self, pair: PairId, direction: Direction) -> PairId {
+        let sender = |id: PairId| self.plan.pair(id).sender(direction);
+        let is_crossed = self.plan.is_crossed(pair);
+        let own = || self.plan.own_pairs().find(|own| sender(*own) == sender(pair));
+        is_crossed.then(own).flatten().unwrap_or(pair)
+    }
+
     pub fn next_job(&mut self) -> (JobId, Token) {
         self.jobs += 1;
         (JobId(self.jobs), Token(rand::random()))

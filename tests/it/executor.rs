@@ -10,7 +10,7 @@ use redoline::agents::session::Greeting;
 use redoline::execute::events::{EventSender, QUEUE};
 use redoline::execute::{Surroundings, execute};
 use redoline::plan::expression::Expression;
-use redoline::plan::node::Direction;
+use redoline::plan::node::{Direction, PairId};
 use redoline::plan::step::{
     Action, AssertSpec, Frequency, LadderSpec, Mode, NumConn, PathSpec, Step, TestTime,
     ThroughputSpec, Until,
@@ -64,6 +64,29 @@ standby:
     let Action::Throughput(spec) = &mut step.action else { panic!("{:?}", step.action) };
     change(spec);
     plan
+}
+
+/// Two nodes on either side.
+fn plan_of_four(steps: &str) -> Plan {
+    let own = addresses();
+    let inventory = format!(
+        "name: here
+defaults: {{ ssh: {{ via: local }}, data_port: \"15551-15560\" }}
+primary:
+  cluster: left
+  nodes:
+    - {{ name: left1, thread: 1, redo: {own}.11 }}
+    - {{ name: left2, thread: 2, redo: {own}.12 }}
+standby:
+  cluster: right
+  nodes:
+    - {{ name: right1, redo: {own}.21 }}
+    - {{ name: right2, redo: {own}.22 }}
+"
+    );
+    let runbook = format!("name: Executor\nlimits: {{ rate: 80 Mbit/s }}\nsteps:\n{steps}");
+    let sources = (Source::new("runbook", &runbook), Source::new("inventory", &inventory));
+    from_texts(sources.0, Some(sources.1), &Options::default()).unwrap()
 }
 
 fn run(plan: &Plan) -> RunRecord {
@@ -186,6 +209,24 @@ fn a_test_is_repeated_at_its_times() {
 }
 
 #[test]
+fn all_senders_reach_one_receiver_with_what_was_found_on_their_own_pairs() {
+    let plan = plan_of_four(
+        "  - { name: Up, register: up, throughput: { num_conn: { until: plateau, from: 1, step: 1, max: 4 }, duration: 500 ms } }
+  - { name: In, throughput: { nodes: all_to_one, num_conn: \"{{ up.recommended_num_conn }}\", duration: 500 ms } }
+  - { name: Enough, assert: { that: up.recommended_num_conn > 0 } }
+",
+    );
+    let record = run(&plan);
+    let outcomes: Vec<_> = record.steps.iter().map(|step| step.outcome.clone().unwrap()).collect();
+    assert_eq!(outcomes, [StepOutcome::Passed, StepOutcome::Passed, StepOutcome::Passed]);
+    let test = record.throughputs().last().unwrap();
+    let ends: Vec<_> = test.pairs.iter().map(|pair| plan.pair_name(pair.pair)).collect();
+    assert_eq!(ends, ["left1-right1", "left2-right1"]);
+    let share = test.request.rate_limit.unwrap().0;
+    assert!((share - 5e6).abs() < 1.0, "the receiver's limit is shared: {share}");
+}
+
+#[test]
 fn a_path_is_kept_with_its_stream() {
     let mut plan = plan("OWN.21", |_| ());
     let Action::Throughput(spec) = &plan.steps[0].action else { panic!() };
@@ -217,7 +258,7 @@ fn a_sync_test_registers_how_long_its_messages_waited() {
     let that = ["one.latency_p50_us > 1", "one.latency_p99_us >= one.latency_p50_us"];
     let that = that.into_iter().chain(["one.messages_per_second > 1"]);
     let that = that.map(|text| Expression::parse(text).unwrap()).collect();
-    let assert = Action::Assert(AssertSpec { that, message: None });
+    let assert = Action::Assert(AssertSpec { that, message: None, pairs: vec![PairId(0)] });
     plan.steps.push(Step { action: assert, register: None, ..plan.steps[0].clone() });
     let record = run(&plan);
     passed(&record);

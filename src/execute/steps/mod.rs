@@ -102,7 +102,7 @@ fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Wanted {
     };
     let mut wanted = Wanted { pairs: Vec::new(), failures: Vec::new() };
     for pair in pairs {
-        let context = run.results.context(*pair, run.plan.pair(*pair), step.direction);
+        let context = run.context(*pair, step.direction);
         match when.holds(&context) {
             Ok(true) => wanted.pairs.push(*pair),
             Ok(false) => (),

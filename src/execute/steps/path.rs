@@ -149,10 +149,8 @@ fn judge(probed: &Result<PathProbe, Failure>, stream: Option<&PairTransfer>) -> 
     let connected = stream.is_some_and(|stream| stream.sender.connected.is_some());
     match of_stream {
         Some(failure) if !came_back && !connected => {
-            let text = format!(
-                "nothing came back, neither of probes nor of a connection: {}",
-                failure.text
-            );
+            let why = &failure.text;
+            let text = format!("no probe came back, nor does a connection come about: {why}");
             Some(Failure { text, ..failure.clone() })
         }
         _ => of_probe.cloned(),

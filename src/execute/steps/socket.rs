@@ -82,7 +82,7 @@ fn times_bdp(run: &Run<'_>, at: At<'_>, pair: PairId, factor: f64) -> Result<u64
         .or_else(|| needed_rate(run))
         .or(run.plan.configuration.network.bandwidth)
         .ok_or("a multiple of the BDP needs a rate: measure one first, or state a need")?;
-    let rtt = run.results.min_rtt(pair).ok_or(
+    let rtt = run.min_rtt(pair, at.direction).ok_or(
         "a multiple of the BDP needs a round-trip time, and none was measured on the pair",
     )?;
     Ok(bdp::times_bdp(factor, rate, rtt).0)

@@ -124,7 +124,7 @@ pub fn late_num_conn(
     let mut highest = None;
     let mut failures = Vec::new();
     for pair in pairs {
-        let context = run.results.context(*pair, run.plan.pair(*pair), at.direction);
+        let context = run.context(*pair, at.direction);
         let count = expression.evaluate(&context).map(|value| {
             value.as_usize().and_then(|count| u32::try_from(count).ok()).filter(in_range)
         });
