@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redoline_proto::encoding::{Compression, CompressionMethod, Encoding, TlsCipher};
 use redoline_proto::transfer::{Acknowledge, ReceiveJob, SendJob, TransferEvent};
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
@@ -89,4 +90,18 @@ async fn a_message_of_sync_under_way_is_still_answered() {
     assert_ran_its_course(&sent, &received);
     let messages = sent.end.acknowledgements.unwrap().messages;
     assert_eq!(messages * message_bytes, received.end.streams[0].bytes);
+}
+
+#[tokio::test]
+async fn an_encoded_stream_ends_with_a_whole_frame() {
+    let lz4 = Compression { method: CompressionMethod::Lz4, level: 0 };
+    for encoding in [Encoding::Compression(lz4), Encoding::Tls(TlsCipher::Chacha20Poly1305)] {
+        let address = own_address();
+        // Paced, so that a message is gathered from several turns.
+        let rate = Some(BytesPerSecond(20e6));
+        let receive = ReceiveJob { encoding: Some(encoding), ..receive_job(address) };
+        let send = SendJob { encoding: Some(encoding), rate, ..send_job(address, 0) };
+        let (sent, received) = finished(receive, send).await;
+        assert_ran_its_course(&sent, &received);
+    }
 }

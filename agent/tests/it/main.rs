@@ -4,6 +4,7 @@
 
 mod support;
 
+mod encoding;
 mod ends;
 mod finish;
 mod hello;

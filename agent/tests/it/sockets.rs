@@ -4,9 +4,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
-use redoline_proto::encoding::{Encoding, TlsCipher};
 use redoline_proto::transfer::{ReceiveJob, SendJob, SocketRequest, StopCause};
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::Bytes;
 
 use crate::support::{Agent, Told, own_address, receive_job, run_test, send_job};
 
@@ -216,14 +215,6 @@ async fn a_peer_that_takes_nothing_is_not_waited_for_longer_than_asked() {
     receiver.join().unwrap();
     assert_eq!(told.end.stopped.as_ref().unwrap().cause, StopCause::Peer);
     assert!(told.stop_text().contains(" acknowledged nothing for 1.5 s while "), "{told:?}");
-}
-
-#[tokio::test]
-async fn an_encoding_that_this_agent_does_not_know_is_refused() {
-    let encoding = Some(Encoding::Tls(TlsCipher::Aes256Gcm));
-    let job = SendJob { encoding, rate: Some(BytesPerSecond(1.0)), ..send_job(own_address(), 1) };
-    let told = Agent::new().await.client.send(job).await.unwrap().rest().await;
-    assert_eq!(told.stop_text(), "this agent cannot encode with aes-256-gcm yet");
 }
 
 #[tokio::test]

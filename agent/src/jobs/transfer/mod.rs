@@ -14,6 +14,7 @@ mod source_port;
 mod stream;
 mod writer;
 mod sync;
+mod encoding;
 mod allowance;
 mod watch;
 mod stalled;

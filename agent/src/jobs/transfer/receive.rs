@@ -1,6 +1,6 @@
 //! The receiving end of a test.
 
-use std::io::{self, Read};
+use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -14,6 +14,7 @@ use redoline_proto::transfer::{
 use redoline_proto::units::Bytes;
 
 use super::accept::{HELLO_DEADLINE, Invitation, admit};
+use super::encoding::{Decoder, is_undecodable};
 use super::listen::{ListenError, listen};
 use super::outlet::Outlet;
 use super::sampler::Sampler;
@@ -57,7 +58,7 @@ fn run(
     strangers: &mut u32,
 ) -> Result<Outcome, Stopped> {
     may_start(job.guard)?;
-    refuse_encoding(job.encoding)?;
+    refuse_encoded_sync(job.encoding, job.acknowledge.is_some())?;
     let log = redo_log(job, &control.cancel)?;
     let outcome = run_with(job, control, outlet, strangers, log.as_ref());
     if let Some(log) = log {
@@ -72,13 +73,18 @@ fn redo_log(job: &ReceiveJob, cancel: &CancelFlag) -> Result<Option<Arc<RedoLog>
     RedoLog::prepare(acknowledge, job.num_conn, cancel).map_err(Stopped::from)
 }
 
-/// A payload that is not encoded as asked would be measured as if it were.
-pub(super) fn refuse_encoding(encoding: Option<Encoding>) -> Result<(), Stopped> {
+/// A message of SYNC that is not encoded as asked would be measured as if it were.
+pub(super) fn refuse_encoded_sync(
+    encoding: Option<Encoding>,
+    is_sync: bool,
+) -> Result<(), Stopped> {
     match encoding {
-        None => Ok(()),
-        Some(encoding) => {
-            Err(stopped(StopCause::System, format!("this agent cannot encode with {encoding} yet")))
+        Some(encoding) if is_sync => {
+            let text =
+                format!("a SYNC test does not carry {encoding}: its messages are not encoded");
+            Err(stopped(StopCause::System, text))
         }
+        _ => Ok(()),
     }
 }
 
@@ -142,6 +148,7 @@ struct Duty {
     /// The length of a message of SYNC.
     answered: Option<Bytes>,
     log: Option<Arc<RedoLog>>,
+    encoding: Option<Encoding>,
     /// The sender resets, to have its ports again.
     awaits_reset: bool,
 }
@@ -152,17 +159,25 @@ impl Duty {
         Self {
             answered: acknowledge.map(|acknowledge| Bytes(acknowledge.message_bytes)),
             log: log.cloned(),
+            encoding: job.encoding,
             awaits_reset: job.socket.source_port_base.is_some(),
         }
     }
 
     fn run(self, place: usize, stream: &Stream, halt: &CancelFlag) -> Finish {
-        let (complete, course) = match self.answered {
-            None => (read_all(stream, halt), Course::Ran),
-            Some(message) => match Answerer::new(place, stream, halt, message, self.log.as_ref()) {
-                Ok(answerer) => answerer.answer_all(),
-                Err(error) => (false, Course::Trouble(failed("get memory for a message", &error))),
-            },
+        let opened = Decoder::open(self.encoding, stream, halt);
+        let before = ThreadUse::now();
+        let (complete, course) = match (opened, self.answered) {
+            (Err(stopped), _) => (false, Course::Trouble(stopped)),
+            (Ok(decoder), None) => read_all(stream, decoder, halt),
+            (Ok(_), Some(message)) => {
+                match Answerer::new(place, stream, halt, message, self.log.as_ref()) {
+                    Ok(answerer) => answerer.answer_all(),
+                    Err(error) => {
+                        (false, Course::Trouble(failed("get memory for a message", &error)))
+                    }
+                }
+            }
         };
         let last_words = LastWords::of(&stream.socket);
         if complete && self.awaits_reset {
@@ -171,7 +186,7 @@ impl Duty {
             // Tells the sender that everything was read.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }
-        let processor = ThreadUse::now();
+        let processor = ThreadUse::now().since(before);
         Finish { stream: place, last_words, drained: complete, processor, course, tally: None }
     }
 }
@@ -196,19 +211,29 @@ fn start_threads(
 
 /// Reads until the sender is through, as a process does that wants the bytes: into its memory. True
 /// when everything came.
-fn read_all(stream: &Stream, halt: &CancelFlag) -> bool {
+fn read_all(stream: &Stream, mut decoder: Decoder, halt: &CancelFlag) -> (bool, Course) {
     let mut buffer = vec![0; BUFFER];
     let mut socket = &stream.socket;
     loop {
-        match socket.read(&mut buffer) {
+        match decoder.read(&mut socket, &mut buffer) {
             // Shutting the socket down from this side looks like the sender's end.
-            Ok(0) => return !halt.is_set(),
+            Ok(0) => return (!halt.is_set(), Course::Ran),
             Ok(bytes) => stream.progress.add(bytes, monotonic_ns()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_undecodable(&error) && !halt.is_set() => {
+                return (false, Course::Trouble(undecodable(stream, &error)));
+            }
             // Reset: the sender threw away what did not arrive in time, and says so.
-            Err(_) => return false,
+            Err(_) => return (false, Course::Ran),
         }
     }
+}
+
+fn undecodable(stream: &Stream, error: &io::Error) -> Stopped {
+    let (index, bytes) = (stream.index, stream.progress.bytes());
+    let why = chain(error);
+    let text = format!("stream {index} cannot be decoded after {bytes} bytes: {why}");
+    stopped(StopCause::Peer, text)
 }
 
 /// What both ends tell once their connections stand.

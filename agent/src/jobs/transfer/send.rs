@@ -10,9 +10,10 @@ use redoline_proto::units::BytesPerSecond;
 
 use super::budget::Budget;
 use super::connect::connect;
+use super::encoding::Encoder;
 use super::outlet::Outlet;
 use super::payload::{Content, Ring};
-use super::receive::{connected, failed, refuse_encoding};
+use super::receive::{connected, failed, refuse_encoded_sync};
 use super::sampler::Sampler;
 use super::stalled::{PATIENCE, Stalled};
 use super::stream::{Finish, Stream};
@@ -40,13 +41,14 @@ pub fn send(job: &SendJob, control: &JobControl, events: tokio::sync::mpsc::Send
 
 fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, Stopped> {
     may_start(job.guard)?;
-    refuse_encoding(job.encoding)?;
+    refuse_encoded_sync(job.encoding, job.acknowledged)?;
     let connections = connect(job, &control.cancel)?;
     let numbered = (0..).zip(connections.sockets);
     let streams: Vec<_> =
         numbered.map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
     let halt = CancelFlag::new();
-    let crew = Crew::gather(job, &streams, &halt, &control.finish)?;
+    let crew = Crew::gather(job, &streams, &halt, control)
+        .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
     outlet.tell(TransferEvent::Connected(connected(&streams, connections.prepared)?));
     wait_for_go(job, control)
         .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
@@ -110,23 +112,28 @@ impl Crew {
         job: &SendJob,
         streams: &[Arc<Stream>],
         halt: &CancelFlag,
-        finish: &CancelFlag,
+        control: &JobControl,
     ) -> Result<Self, Stopped> {
         let (finished, finishes) = mpsc::channel();
         let (ready, readies) = mpsc::channel();
-        let writers = writers(job, streams, halt, finish);
+        let writers = writers(job, streams, halt, &control.finish);
         let mut starts = Vec::new();
         for (place, writer) in writers.enumerate() {
             let (start, started) = mpsc::channel::<Term>();
             starts.push(start);
             let (ready, finished) = (ready.clone(), finished.clone());
             let (content, count) = (Content::of(job), streams.len());
+            let (encoding, cancel) = (job.encoding, control.cancel.clone());
             let run = move || {
+                let encoder = match Encoder::open(encoding, &writer.stream, count, &cancel) {
+                    Ok(encoder) => encoder,
+                    Err(stopped) => return drop(ready.send(Err(stopped))),
+                };
                 let ring = Ring::new(content, count);
                 // Nobody listens, and nobody starts it, when the test was given up.
-                let _ = ready.send(());
+                let _ = ready.send(Ok(()));
                 if let Ok(term) = started.recv() {
-                    let _ = finished.send(writer.send_all(ring, term.until_ns()));
+                    let _ = finished.send(writer.send_all(ring, encoder, term.until_ns()));
                 }
             };
             let thread = thread::Builder::new().name(format!("send-{place}"));
@@ -136,7 +143,7 @@ impl Crew {
         for _ in streams {
             readies
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
-                .map_err(|_| stopped(StopCause::System, "the payload was not ready in time"))?;
+                .map_err(|_| stopped(StopCause::System, "the payload was not ready in time"))??;
         }
         Ok(Self { starts, finishes })
     }

@@ -1,6 +1,6 @@
 //! The thread that writes one stream, and sees to it that what it wrote arrives.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::allowance::{Allowance, Next};
 use super::budget::Budget;
+use super::encoding::Encoder;
 use super::payload::Ring;
 use super::socket::LastWords;
 use super::stopped;
@@ -72,18 +73,18 @@ pub enum WriteEnd {
 impl Writer {
     /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble; but at least one write,
     /// however late a busy host lets this thread run.
-    pub fn send_all(&self, ring: Ring, until_ns: i64) -> Finish {
+    pub fn send_all(&self, ring: Ring, mut encoder: Encoder, until_ns: i64) -> Finish {
         let before = ThreadUse::now();
         let began = Instant::now();
         let (write_end, tally) = match self.acknowledged {
-            false => (self.write(ring, until_ns), None),
+            false => (self.write(ring, &mut encoder, until_ns), None),
             true => {
                 let (end, tally) = Exchange::new(self, ring).run(until_ns);
                 (end, Some(Box::new(tally)))
             }
         };
         let drained = match write_end {
-            WriteEnd::Elapsed | WriteEnd::Spent => self.drain(began.elapsed()),
+            WriteEnd::Elapsed | WriteEnd::Spent => self.drain(&mut encoder, began.elapsed()),
             WriteEnd::Halted | WriteEnd::Failed(_) | WriteEnd::Stopped(_) => false,
         };
         let last_words = LastWords::of(&self.stream.socket);
@@ -114,7 +115,7 @@ impl Writer {
     }
 
     /// Writes message after message, as a process that has redo to ship and never runs out of it.
-    fn write(&self, mut ring: Ring, until_ns: i64) -> WriteEnd {
+    fn write(&self, mut ring: Ring, encoder: &mut Encoder, until_ns: i64) -> WriteEnd {
         let mut socket = &self.stream.socket;
         let mut now_ns = monotonic_ns();
         let mut allowance = Allowance::new(self.rate, self.budget.clone(), now_ns);
@@ -135,7 +136,7 @@ impl Writer {
                 }
                 Next::Spent => return WriteEnd::Spent,
             };
-            let written = match socket.write(ring.next(most)) {
+            let written = match encoder.write(&mut socket, ring.next(most), left) {
                 Ok(bytes) => bytes,
                 Err(error) if is_pause(&error) => 0,
                 Err(error) => return WriteEnd::Failed(error),
@@ -161,15 +162,18 @@ impl Writer {
     }
 
     /// Waits until the peer has acknowledged everything; false when it did not within the deadline.
-    fn drain(&self, wrote_for: Duration) -> bool {
+    fn drain(&self, encoder: &mut Encoder, wrote_for: Duration) -> bool {
+        let began = Instant::now();
         let socket = &self.stream.socket;
-        if socket.shutdown(Shutdown::Write).is_err() {
+        if !encoder.flush(&self.stream, &self.halt, began + DRAIN_MIN)
+            || socket.shutdown(Shutdown::Write).is_err()
+        {
             return false;
         }
         let unacked = tcp::unacked_bytes(socket).unwrap_or(0);
-        self.all_arrived(
-            Instant::now() + drain_time(unacked, self.stream.progress.bytes(), wrote_for),
-        )
+        let written = encoder.wire_bytes(self.stream.progress.bytes());
+        let time = drain_time(unacked, written, wrote_for);
+        self.all_arrived((Instant::now() + time).min(began + DRAIN_MAX))
     }
 
     fn all_arrived(&self, deadline: Instant) -> bool {
@@ -240,7 +244,7 @@ pub fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
@@ -277,7 +281,8 @@ mod tests {
         let (near, mut far) = connection();
         let writer = writer(near);
         let reader = thread::spawn(move || far.read_to_end(&mut Vec::new()).unwrap());
-        let finish = writer.send_all(Ring::new(Content::Zeros, 1), monotonic_ns() - 1);
+        let finish =
+            writer.send_all(Ring::new(Content::Zeros, 1), Encoder::Plain, monotonic_ns() - 1);
         assert!(finish.drained);
         assert_eq!(reader.join().unwrap() as u64, writer.stream.progress.bytes());
         assert!(writer.stream.progress.bytes() > 0);
@@ -305,7 +310,7 @@ mod tests {
         far.peek(&mut [0]).unwrap();
         (&writer.stream.socket).write_all(&[7; 1000]).unwrap();
         drop(far);
-        assert!(!writer.drain(Duration::from_secs(1)));
+        assert!(!writer.drain(&mut Encoder::Plain, Duration::from_secs(1)));
     }
 
     #[test]
