@@ -29,6 +29,7 @@ pub mod lab;
 mod iperf;
 pub mod check;
 mod requirements;
+pub mod bench;
 pub mod harness;
 
 pub use check::CheckReport;

@@ -1,0 +1,112 @@
+//! One test by two agents, through the real executable, its runbook and its report.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::outcome::{GIB, Load, Outcome, WARM_UP_S};
+use super::place::Place;
+
+/// For everything about a run but the test itself.
+const MARGIN: Duration = Duration::from_secs(60);
+
+pub(super) fn run(place: &Place, load: Load, redoline: &Path, folder: &Path) -> Result<Outcome> {
+    let runs = folder.join("runs");
+    let [runbook, inventory] = ["runbook.yaml", "inventory.yaml"].map(|name| folder.join(name));
+    for (path, text) in [(&runbook, runbook_of(load)), (&inventory, place.inventory())] {
+        fs::write(path, text).with_context(|| format!("failed to write `{}`", path.display()))?;
+    }
+    let argv = [redoline, "run".as_ref(), &runbook, "-i".as_ref(), &inventory];
+    let argv = argv.into_iter().chain(["-o".as_ref(), runs.as_path()]);
+    let argv: Vec<_> = argv.map(Path::to_string_lossy).collect();
+    let argv: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
+    let deadline = Duration::from_secs(load.whole_seconds().into()) + MARGIN;
+    let output = place.control(&argv, deadline)?;
+    let report = only_report(&runs).with_context(|| {
+        format!("no report: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })?;
+    let text = fs::read_to_string(&report).context("failed to read the report")?;
+    fs::remove_dir_all(&runs).context("failed to remove the run's folder")?;
+    outcome(&serde_json::from_str(&text).context("the report is not JSON")?)
+}
+
+fn runbook_of(load: Load) -> String {
+    let Load { streams, message_bytes, .. } = load;
+    let seconds = load.whole_seconds();
+    format!(
+        "name: Throughput benchmark\nsteps:\n  - name: Test\n    throughput:\n      \
+         num_conn: {streams}\n      duration: {seconds} s\n      \
+         message_length: {message_bytes} B\n      congestion_control: cubic\n\
+         report: {{ formats: [json] }}\n"
+    )
+}
+
+fn only_report(runs: &Path) -> Result<PathBuf> {
+    let mut reports = fs::read_dir(runs)?
+        .filter_map(|entry| Some(entry.ok()?.path().join("report.json")))
+        .filter(|path| path.is_file());
+    reports.next().context("the run wrote none")
+}
+
+/// The rate of the samples after the warm-up, as iperf3's `-O` counts, and the cost of the whole.
+fn outcome(report: &Value) -> Result<Outcome> {
+    let test = &report["measurements"][0];
+    ensure!(test["kind"] == "throughput", "the run measured nothing: {}", report["steps"]);
+    let failures = test["failures"].as_array().is_some_and(|failures| !failures.is_empty());
+    ensure!(!failures, "the test failed: {}", test["failures"]);
+    let warm_up_ms = f64::from(WARM_UP_S) * 1000.0;
+    let (mut milliseconds, mut bytes) = (0.0, 0.0);
+    for sample in test["samples"].as_array().context("the report has no samples")? {
+        let number = |key: &str| sample[key].as_f64().unwrap_or(f64::NAN);
+        if number("at_ms") >= warm_up_ms {
+            milliseconds += number("interval_ms");
+            bytes += number("bytes");
+        }
+    }
+    let number = |value: &Value| value.as_f64().context("the report lacks a figure");
+    let cores = number(&test["cpu_cores"]["sender"])? + number(&test["cpu_cores"]["receiver"])?;
+    let outcome = Outcome {
+        bytes_per_second: bytes / milliseconds * 1000.0,
+        cpu_s_per_gib: cores / number(&test["whole_run_bytes_per_second"])? * GIB,
+        steady_bytes_per_second: test["steady"]["bytes_per_second"].as_f64(),
+    };
+    ensure!(outcome.bytes_per_second > 0.0, "nothing arrived after the warm-up");
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_warm_up_counts_for_the_cost_and_not_for_the_rate() {
+        let report = json!({ "measurements": [{
+            "kind": "throughput",
+            "samples": [
+                { "at_ms": 0.0, "interval_ms": 1000.0, "bytes": 7 },
+                { "at_ms": 1000.0, "interval_ms": 500.0, "bytes": 100 },
+                { "at_ms": 1500.0, "interval_ms": 500.0, "bytes": 300 },
+            ],
+            "cpu_cores": { "sender": 0.5, "receiver": 1.0 },
+            "whole_run_bytes_per_second": 1_073_741_824.0,
+            "steady": null,
+        }]});
+        let outcome = outcome(&report).unwrap();
+        assert_eq!(outcome.bytes_per_second, 400.0);
+        assert_eq!(outcome.cpu_s_per_gib, 1.5);
+        assert_eq!(outcome.steady_bytes_per_second, None);
+    }
+
+    #[test]
+    fn a_test_that_failed_is_no_result() {
+        let failed = json!({ "measurements": [{ "kind": "throughput", "failures": ["late"] }] });
+        assert_eq!(outcome(&failed).unwrap_err().to_string(), "the test failed: [\"late\"]");
+    }
+}
