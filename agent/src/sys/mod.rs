@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod ethtool;
+pub mod huge_buffer;
 pub mod pages;
 pub mod read_ring;
 pub mod priority;

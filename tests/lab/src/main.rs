@@ -72,6 +72,9 @@ struct ThroughputArgs {
     /// The controller, with the agent beside it; built if not given
     #[arg(long)]
     redoline: Option<PathBuf>,
+    /// Another build of the controller, run in turn: shows what a change of the agent brings
+    #[arg(long)]
+    other: Option<PathBuf>,
 }
 
 impl ThroughputArgs {
@@ -83,6 +86,7 @@ impl ThroughputArgs {
             message_bytes: self.message_length,
             only: self.only,
             redoline: self.redoline.clone(),
+            other: self.other.clone(),
         }
     }
 }

@@ -5,6 +5,8 @@ use rand::{Rng, make_rng};
 use redoline_proto::transfer::Payload;
 use redoline_proto::units::Bytes;
 
+use crate::sys::huge_buffer::HugeBuffer;
+
 /// Longer than the dictionaries of compressing devices; a repeated block of 32 KiB compresses to
 /// 1 % (esnet/iperf#1871).
 const RING: usize = 4 * Bytes::MIB as usize;
@@ -14,17 +16,19 @@ const ALL_RINGS: usize = 256 * Bytes::MIB as usize;
 
 /// A stream's source of bytes, read round and round.
 pub struct Ring {
-    bytes: Vec<u8>,
+    bytes: HugeBuffer,
     at: usize,
 }
 
 impl Ring {
     /// For one of `streams` streams.
     pub fn new(payload: Payload, streams: usize) -> Self {
-        let mut bytes = vec![0; RING.min(ALL_RINGS / streams.max(1))];
-        if payload == Payload::Random {
+        let mut bytes = HugeBuffer::new(RING.min(ALL_RINGS / streams.max(1)));
+        match payload {
             // Seeded by the system for each stream: no two are alike.
-            make_rng::<SmallRng>().fill_bytes(&mut bytes);
+            Payload::Random => make_rng::<SmallRng>().fill_bytes(&mut bytes),
+            // Else all pages would be the kernel's one page of zeros, which is always in the cache.
+            Payload::Zeros => bytes.fill(0),
         }
         Self { bytes, at: 0 }
     }

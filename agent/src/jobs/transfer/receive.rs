@@ -25,9 +25,14 @@ use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
 use crate::jobs::guard::may_start;
 use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::sys::huge_buffer::HugeBuffer;
 
-/// Of one `recv`.
-const BUFFER: usize = 256 * Bytes::KIB as usize;
+/// Of one `recv`: more than a sender writes at a time, and a whole huge page. With 256 KiB, a fast
+/// stream makes three times the calls (docs/benchmarks.md).
+const BUFFER: usize = 2 * Bytes::MIB as usize;
+
+/// Of all buffers of a job: a production host has better uses for its memory.
+const ALL_BUFFERS: usize = 64 * Bytes::MIB as usize;
 
 /// No port stays open for longer than this, however long the test is.
 const ADMISSION_MAX: Duration = Duration::from_secs(60);
@@ -99,20 +104,21 @@ fn start_threads(
     halt: &CancelFlag,
 ) -> Result<mpsc::Receiver<Finish>, Stopped> {
     let (finished, finishes) = mpsc::channel();
+    let buffer = BUFFER.min(ALL_BUFFERS / streams.len().max(1));
     for (place, stream) in streams.iter().enumerate() {
         let (stream, halt, finished) = (Arc::clone(stream), halt.clone(), finished.clone());
         thread::Builder::new()
             .name(format!("receive-{place}"))
             // The watcher may have given up on this thread.
-            .spawn(move || drop(finished.send(receive_all(place, &stream, &halt))))
+            .spawn(move || drop(finished.send(receive_all(place, &stream, &halt, buffer))))
             .map_err(|error| failed("start a thread", &error))?;
     }
     Ok(finishes)
 }
 
 /// Reads until the sender is through, as a process does that wants the bytes: into its memory.
-fn receive_all(place: usize, stream: &Stream, halt: &CancelFlag) -> Finish {
-    let mut buffer = vec![0; BUFFER];
+fn receive_all(place: usize, stream: &Stream, halt: &CancelFlag, buffer_bytes: usize) -> Finish {
+    let mut buffer = HugeBuffer::new(buffer_bytes);
     let mut socket = &stream.socket;
     let complete = loop {
         match socket.read(&mut buffer) {

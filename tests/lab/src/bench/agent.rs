@@ -27,12 +27,17 @@ pub(super) fn run(place: &Place, load: Load, redoline: &Path, folder: &Path) -> 
     let argv: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
     let deadline = Duration::from_secs(load.whole_seconds().into()) + MARGIN;
     let output = place.control(&argv, deadline)?;
-    let report = only_report(&runs).with_context(|| {
+    let run = only_run(&runs).with_context(|| {
         format!("no report: {}", String::from_utf8_lossy(&output.stderr).trim())
     })?;
-    let text = fs::read_to_string(&report).context("failed to read the report")?;
+    let read = |name: &str| {
+        let path = run.join(name);
+        fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))
+    };
+    let report = serde_json::from_str(&read("report.json")?).context("the report is not JSON")?;
+    let outcome = outcome(&report, threads_cpu_s(&read("events.jsonl")?)?);
     fs::remove_dir_all(&runs).context("failed to remove the run's folder")?;
-    outcome(&serde_json::from_str(&text).context("the report is not JSON")?)
+    outcome
 }
 
 fn runbook_of(load: Load) -> String {
@@ -46,15 +51,37 @@ fn runbook_of(load: Load) -> String {
     )
 }
 
-fn only_report(runs: &Path) -> Result<PathBuf> {
-    let mut reports = fs::read_dir(runs)?
-        .filter_map(|entry| Some(entry.ok()?.path().join("report.json")))
-        .filter(|path| path.is_file());
-    reports.next().context("the run wrote none")
+fn only_run(runs: &Path) -> Result<PathBuf> {
+    let mut folders = fs::read_dir(runs)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("report.json").is_file());
+    folders.next().context("the run wrote none")
+}
+
+/// CPU time in seconds of the threads that sent, received and watched, of both agents. The report
+/// has it per second of a time that differs from the test's by some milliseconds.
+fn threads_cpu_s(events: &str) -> Result<f64> {
+    let events: Vec<Value> =
+        events.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("events")?;
+    let mut microseconds = Vec::new();
+    events.iter().for_each(|event| find_all(event, "threads_us", &mut microseconds));
+    ensure!(microseconds.len() == 2, "{} ends told their CPU time", microseconds.len());
+    Ok(microseconds.iter().sum::<f64>() / 1e6)
+}
+
+fn find_all(value: &Value, key: &str, found: &mut Vec<f64>) {
+    match value {
+        Value::Object(entries) => {
+            found.extend(entries.get(key).and_then(Value::as_f64));
+            entries.values().for_each(|value| find_all(value, key, found));
+        }
+        Value::Array(values) => values.iter().for_each(|value| find_all(value, key, found)),
+        _ => {}
+    }
 }
 
 /// The rate of the samples after the warm-up, as iperf3's `-O` counts, and the cost of the whole.
-fn outcome(report: &Value) -> Result<Outcome> {
+fn outcome(report: &Value, cpu_s: f64) -> Result<Outcome> {
     let test = &report["measurements"][0];
     ensure!(test["kind"] == "throughput", "the run measured nothing: {}", report["steps"]);
     let failures = test["failures"].as_array().is_some_and(|failures| !failures.is_empty());
@@ -68,11 +95,10 @@ fn outcome(report: &Value) -> Result<Outcome> {
             bytes += number("bytes");
         }
     }
-    let number = |value: &Value| value.as_f64().context("the report lacks a figure");
-    let cores = number(&test["cpu_cores"]["sender"])? + number(&test["cpu_cores"]["receiver"])?;
+    let received = test["received_bytes"].as_f64().context("the report has no bytes")?;
     let outcome = Outcome {
         bytes_per_second: bytes / milliseconds * 1000.0,
-        cpu_s_per_gib: cores / number(&test["whole_run_bytes_per_second"])? * GIB,
+        cpu_s_per_gib: cpu_s / (received / GIB),
         steady_bytes_per_second: test["steady"]["bytes_per_second"].as_f64(),
     };
     ensure!(outcome.bytes_per_second > 0.0, "nothing arrived after the warm-up");
@@ -94,19 +120,25 @@ mod tests {
                 { "at_ms": 1000.0, "interval_ms": 500.0, "bytes": 100 },
                 { "at_ms": 1500.0, "interval_ms": 500.0, "bytes": 300 },
             ],
-            "cpu_cores": { "sender": 0.5, "receiver": 1.0 },
-            "whole_run_bytes_per_second": 1_073_741_824.0,
+            "received_bytes": 1_073_741_824_u64,
             "steady": null,
         }]});
-        let outcome = outcome(&report).unwrap();
+        let outcome = outcome(&report, 1.5).unwrap();
         assert_eq!(outcome.bytes_per_second, 400.0);
         assert_eq!(outcome.cpu_s_per_gib, 1.5);
         assert_eq!(outcome.steady_bytes_per_second, None);
     }
 
     #[test]
+    fn the_cpu_time_is_that_of_both_ends() {
+        let line = r#"{"end":{"cpu":{"threads_us":1500000}}}"#;
+        assert_eq!(threads_cpu_s(&format!("{line}\n[{line}]\n")).unwrap(), 3.0);
+        threads_cpu_s(line).unwrap_err();
+    }
+
+    #[test]
     fn a_test_that_failed_is_no_result() {
         let failed = json!({ "measurements": [{ "kind": "throughput", "failures": ["late"] }] });
-        assert_eq!(outcome(&failed).unwrap_err().to_string(), "the test failed: [\"late\"]");
+        assert_eq!(outcome(&failed, 1.5).unwrap_err().to_string(), "the test failed: [\"late\"]");
     }
 }

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    ops::Range,
     path::Path,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -43,6 +44,32 @@ enum End {
 struct Received {
     bytes: u64,
     bytes_per_second: f64,
+}
+
+/// Bytes that may lie in huge pages, as the agent's do.
+struct Buffer {
+    memory: Vec<u8>,
+    range: Range<usize>,
+}
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+impl Buffer {
+    fn new(bytes: usize) -> Self {
+        let whole = bytes.next_multiple_of(HUGE_PAGE_BYTES);
+        let mut memory = vec![0; whole + HUGE_PAGE_BYTES];
+        let address = memory.as_ptr() as usize;
+        let start = address.next_multiple_of(HUGE_PAGE_BYTES) - address;
+        // SAFETY: the range lies within the vector; the advice changes no byte of it.
+        unsafe {
+            libc::madvise(memory[start..].as_mut_ptr().cast(), whole, libc::MADV_HUGEPAGE);
+        }
+        Self { memory, range: start..start + bytes }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.range.clone()]
+    }
 }
 
 /// Runs one end to its end; the receiver's result is the text: bytes, and bytes per second after the
@@ -91,8 +118,8 @@ fn receive(end: &BareEnd) -> Result<String> {
     let threads: Vec<_> = (0..end.streams)
         .map(|_| {
             let (mut socket, _) = listener.accept()?;
-            let mut buffer = vec![0; end.message_bytes];
-            Ok(thread::spawn(move || receive_all(&mut socket, &mut buffer)))
+            let mut buffer = Buffer::new(end.message_bytes);
+            Ok(thread::spawn(move || receive_all(&mut socket, buffer.bytes())))
         })
         .collect::<Result<_>>()?;
     let all = joined(threads)?;
@@ -125,13 +152,13 @@ fn send(end: &BareEnd) -> Result<()> {
     let target = SocketAddr::from((end.address, PORT));
     let threads: Vec<_> = (0..end.streams)
         .map(|_| {
-            let mut message = vec![0; end.message_bytes];
-            File::open("/dev/urandom")?.read_exact(&mut message)?;
+            let mut message = Buffer::new(end.message_bytes);
+            File::open("/dev/urandom")?.read_exact(message.bytes())?;
             let mut socket = TcpStream::connect(target).context("failed to connect")?;
             socket.set_nodelay(true)?;
             setsockopt(&socket, TcpCongestion, &OsStr::new("cubic").to_owned())?;
             let time = Duration::from_secs(end.seconds);
-            Ok(thread::spawn(move || send_for(&mut socket, &message, time)))
+            Ok(thread::spawn(move || send_for(&mut socket, message.bytes(), time)))
         })
         .collect::<Result<_>>()?;
     joined(threads).map(drop)

@@ -34,6 +34,8 @@ pub struct ThroughputSpec {
     pub only: Option<Where>,
     /// The controller, with its agent beside it; built if not given.
     pub redoline: Option<PathBuf>,
+    /// Another build, run in turn with the first: shows what a change brings.
+    pub other: Option<PathBuf>,
 }
 
 /// A kind of path.
@@ -64,6 +66,8 @@ pub enum Program {
     /// The same again, as a measure of the noise.
     Iperf3Again,
     BareLoop,
+    /// Another build of the agent.
+    OtherAgent,
 }
 
 /// Of the lab's WAN.
@@ -85,6 +89,7 @@ struct Case {
 
 struct Tools {
     redoline: PathBuf,
+    other: Option<PathBuf>,
     lab: PathBuf,
     folder: LabDirectory,
 }
@@ -96,6 +101,7 @@ pub fn throughput(spec: &ThroughputSpec, tell: &mut dyn FnMut(&str)) -> Result<V
     }
     let tools = Tools {
         redoline: spec.redoline.clone().map_or_else(build, Ok)?,
+        other: spec.other.clone(),
         lab: std::env::current_exe().context("failed to find this program")?,
         folder: LabDirectory::create()?,
     };
@@ -113,11 +119,12 @@ pub fn throughput(spec: &ThroughputSpec, tell: &mut dyn FnMut(&str)) -> Result<V
 
 fn loopback(spec: &ThroughputSpec, streams: u32) -> Result<Case> {
     let plural = if streams == 1 { "" } else { "s" };
+    let programs = [Program::Iperf3, Program::Iperf3Again, Program::BareLoop];
     Ok(Case {
         name: format!("loopback, {streams} stream{plural}, {} B messages", spec.message_bytes),
         place: Place::loopback()?,
         load: Load { streams, message_bytes: spec.message_bytes, seconds: spec.seconds },
-        programs: vec![Program::Agent, Program::Iperf3, Program::Iperf3Again, Program::BareLoop],
+        programs: with_agents(spec, &programs),
         gate: LOOPBACK_GATE,
     })
 }
@@ -127,9 +134,14 @@ fn wan(spec: &ThroughputSpec) -> Result<Case> {
         name: format!("WAN of 300 Mbit/s and 10 ms, 1 stream, {} B messages", spec.message_bytes),
         place: Place::wan(WanSpec::new(WAN_RTT, WAN_RATE_BPS))?,
         load: Load { streams: 1, message_bytes: spec.message_bytes, seconds: spec.seconds },
-        programs: vec![Program::Agent, Program::Iperf3, Program::Iperf3Again],
+        programs: with_agents(spec, &[Program::Iperf3, Program::Iperf3Again]),
         gate: WAN_GATE,
     })
+}
+
+fn with_agents(spec: &ThroughputSpec, others: &[Program]) -> Vec<Program> {
+    let other_agent = spec.other.as_ref().map(|_| Program::OtherAgent);
+    other_agent.into_iter().chain([Program::Agent]).chain(others.iter().copied()).collect()
 }
 
 impl Case {
@@ -157,6 +169,10 @@ impl Case {
         let (place, load, folder) = (&self.place, self.load, tools.folder.path());
         match program {
             Program::Agent => agent::run(place, load, &tools.redoline, folder),
+            Program::OtherAgent => {
+                let other = tools.other.as_ref().context("there is no other agent")?;
+                agent::run(place, load, other, folder)
+            }
             Program::Iperf3 | Program::Iperf3Again => iperf3::run(place, load, folder),
             Program::BareLoop => bare::run(place, load, &tools.lab, folder),
         }
@@ -171,6 +187,7 @@ impl Case {
             (Program::Agent, Program::Iperf3),
             (Program::Iperf3Again, Program::Iperf3),
             (Program::Agent, Program::BareLoop),
+            (Program::Agent, Program::OtherAgent),
             (Program::Iperf3, Program::BareLoop),
         ];
         let comparisons = compared.into_iter().filter_map(|(first, second)| {
@@ -220,6 +237,7 @@ impl fmt::Display for Program {
             Self::Iperf3 => "iperf3",
             Self::Iperf3Again => "iperf3 again",
             Self::BareLoop => "bare loop",
+            Self::OtherAgent => "other agent",
         })
     }
 }
