@@ -35,7 +35,7 @@ pub(super) fn run(place: &Place, load: Load, redoline: &Path, folder: &Path) -> 
         fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))
     };
     let report = serde_json::from_str(&read("report.json")?).context("the report is not JSON")?;
-    let outcome = outcome(&report, threads_cpu_s(&read("events.jsonl")?)?);
+    let outcome = outcome(&report, &read("events.jsonl")?);
     fs::remove_dir_all(&runs).context("failed to remove the run's folder")?;
     outcome
 }
@@ -81,7 +81,7 @@ fn find_all(value: &Value, key: &str, found: &mut Vec<f64>) {
 }
 
 /// The rate of the samples after the warm-up, as iperf3's `-O` counts, and the cost of the whole.
-fn outcome(report: &Value, cpu_s: f64) -> Result<Outcome> {
+fn outcome(report: &Value, events: &str) -> Result<Outcome> {
     let test = &report["measurements"][0];
     ensure!(test["kind"] == "throughput", "the run measured nothing: {}", report["steps"]);
     let failures = test["failures"].as_array().is_some_and(|failures| !failures.is_empty());
@@ -98,7 +98,7 @@ fn outcome(report: &Value, cpu_s: f64) -> Result<Outcome> {
     let received = test["received_bytes"].as_f64().context("the report has no bytes")?;
     let outcome = Outcome {
         bytes_per_second: bytes / milliseconds * 1000.0,
-        cpu_s_per_gib: cpu_s / (received / GIB),
+        cpu_s_per_gib: threads_cpu_s(events)? / (received / GIB),
         steady_bytes_per_second: test["steady"]["bytes_per_second"].as_f64(),
     };
     ensure!(outcome.bytes_per_second > 0.0, "nothing arrived after the warm-up");
@@ -110,6 +110,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const ONE_END: &str = r#"{"end":{"cpu":{"threads_us":750000}}}"#;
 
     #[test]
     fn the_warm_up_counts_for_the_cost_and_not_for_the_rate() {
@@ -123,7 +125,7 @@ mod tests {
             "received_bytes": 1_073_741_824_u64,
             "steady": null,
         }]});
-        let outcome = outcome(&report, 1.5).unwrap();
+        let outcome = outcome(&report, &format!("{ONE_END}\n{ONE_END}")).unwrap();
         assert_eq!(outcome.bytes_per_second, 400.0);
         assert_eq!(outcome.cpu_s_per_gib, 1.5);
         assert_eq!(outcome.steady_bytes_per_second, None);
@@ -131,14 +133,13 @@ mod tests {
 
     #[test]
     fn the_cpu_time_is_that_of_both_ends() {
-        let line = r#"{"end":{"cpu":{"threads_us":1500000}}}"#;
-        assert_eq!(threads_cpu_s(&format!("{line}\n[{line}]\n")).unwrap(), 3.0);
-        threads_cpu_s(line).unwrap_err();
+        assert_eq!(threads_cpu_s(&format!("{ONE_END}\n[{ONE_END}]\n")).unwrap(), 1.5);
+        threads_cpu_s(ONE_END).unwrap_err();
     }
 
     #[test]
     fn a_test_that_failed_is_no_result() {
         let failed = json!({ "measurements": [{ "kind": "throughput", "failures": ["late"] }] });
-        assert_eq!(outcome(&failed, 1.5).unwrap_err().to_string(), "the test failed: [\"late\"]");
+        assert_eq!(outcome(&failed, "").unwrap_err().to_string(), "the test failed: [\"late\"]");
     }
 }

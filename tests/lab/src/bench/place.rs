@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
+use crate::inventory::Inventory;
 use crate::lab::{Lab, LabSpec};
 use crate::namespace::Namespace;
 use crate::wan::WanSpec;
@@ -67,7 +68,8 @@ impl Place {
                  primary: {{ nodes: [{{ name: sender, redo: {LOOPBACK_SENDER} }}] }}\n\
                  standby: {{ nodes: [{{ name: receiver, redo: {LOOPBACK_RECEIVER} }}] }}\n"
             ),
-            Self::Wan(lab) => lab.inventory().to_yaml(),
+            // Others than root may not choose CUBIC where it is not the default.
+            Self::Wan(lab) => Inventory { user: "root".to_owned(), ..lab.inventory() }.to_yaml(),
         }
     }
 
