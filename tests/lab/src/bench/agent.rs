@@ -86,23 +86,31 @@ fn outcome(report: &Value, events: &str) -> Result<Outcome> {
     ensure!(test["kind"] == "throughput", "the run measured nothing: {}", report["steps"]);
     let failures = test["failures"].as_array().is_some_and(|failures| !failures.is_empty());
     ensure!(!failures, "the test failed: {}", test["failures"]);
-    let warm_up_ms = f64::from(WARM_UP_S) * 1000.0;
-    let (mut milliseconds, mut bytes) = (0.0, 0.0);
-    for sample in test["samples"].as_array().context("the report has no samples")? {
-        let number = |key: &str| sample[key].as_f64().unwrap_or(f64::NAN);
-        if number("at_ms") >= warm_up_ms {
-            milliseconds += number("interval_ms");
-            bytes += number("bytes");
-        }
-    }
+    let samples = test["samples"].as_array().context("the report has no samples")?;
+    let duration_ms = test["duration_ms"].as_f64().context("the report has no duration")?;
     let received = test["received_bytes"].as_f64().context("the report has no bytes")?;
     let outcome = Outcome {
-        bytes_per_second: bytes / milliseconds * 1000.0,
+        bytes_per_second: rate_between(samples, f64::from(WARM_UP_S) * 1000.0, duration_ms),
         cpu_s_per_gib: threads_cpu_s(events)? / (received / GIB),
         steady_bytes_per_second: test["steady"]["bytes_per_second"].as_f64(),
     };
     ensure!(outcome.bytes_per_second > 0.0, "nothing arrived after the warm-up");
     Ok(outcome)
+}
+
+/// Of whole samples. After the test's duration, buffers empty and the last sample waits for the end
+/// of the connections.
+fn rate_between(samples: &[Value], from_ms: f64, to_ms: f64) -> f64 {
+    let (mut milliseconds, mut bytes) = (0.0, 0.0);
+    for sample in samples {
+        let number = |key: &str| sample[key].as_f64().unwrap_or(f64::NAN);
+        let middle_ms = number("at_ms") + number("interval_ms") / 2.0;
+        if number("at_ms") >= from_ms && middle_ms < to_ms {
+            milliseconds += number("interval_ms");
+            bytes += number("bytes");
+        }
+    }
+    bytes / milliseconds * 1000.0
 }
 
 #[cfg(test)]
@@ -114,19 +122,21 @@ mod tests {
     const ONE_END: &str = r#"{"end":{"cpu":{"threads_us":750000}}}"#;
 
     #[test]
-    fn the_warm_up_counts_for_the_cost_and_not_for_the_rate() {
+    fn warm_up_and_end_count_for_the_cost_and_not_for_the_rate() {
         let report = json!({ "measurements": [{
             "kind": "throughput",
             "samples": [
                 { "at_ms": 0.0, "interval_ms": 1000.0, "bytes": 7 },
                 { "at_ms": 1000.0, "interval_ms": 500.0, "bytes": 100 },
-                { "at_ms": 1500.0, "interval_ms": 500.0, "bytes": 300 },
+                { "at_ms": 1500.0, "interval_ms": 501.0, "bytes": 300.4 },
+                { "at_ms": 2001.0, "interval_ms": 30.0, "bytes": 1 },
             ],
+            "duration_ms": 2000,
             "received_bytes": 1_073_741_824_u64,
             "steady": null,
         }]});
         let outcome = outcome(&report, &format!("{ONE_END}\n{ONE_END}")).unwrap();
-        assert_eq!(outcome.bytes_per_second, 400.0);
+        assert!((outcome.bytes_per_second - 400.0).abs() < 1e-6, "{outcome:?}");
         assert_eq!(outcome.cpu_s_per_gib, 1.5);
         assert_eq!(outcome.steady_bytes_per_second, None);
     }

@@ -94,9 +94,8 @@ pub(super) fn run(place: &Place, load: Load, program: &Path, folder: &Path) -> R
     let argv = |end| [&program, "bare-end", end, &address, &streams, &message, &seconds];
 
     let cpu_before_s = children_cpu_s()?;
-    let mut receiver = place.receiver()?.spawn(&argv("receive"), &logs[0])?;
-    place.receiver()?.wait_for_listener(PORT, Duration::from_secs(10))?;
-    let mut sender = place.sender()?.spawn(&argv("send"), &logs[1])?;
+    let mut receiver = place.start_receiver(&argv("receive"), PORT, &logs[0])?;
+    let mut sender = place.start_sender(&argv("send"), &logs[1])?;
     let sent = sender.wait(Duration::from_secs(u64::from(load.whole_seconds()) + 20))?;
     let received = receiver.wait(Duration::from_secs(10))?;
     let cpu_s = children_cpu_s()? - cpu_before_s;

@@ -21,11 +21,10 @@ pub(super) fn run(place: &Place, load: Load, folder: &Path) -> Result<Outcome> {
     let address = place.receiver_address()?.to_string();
     let port = PORT.to_string();
     let server = ["iperf3", "-s", "-1", "-J", "-B", &address, "-p", &port];
-    let mut server = place.receiver()?.spawn(&server, server_log)?;
-    place.receiver()?.wait_for_listener(PORT, Duration::from_secs(10))?;
+    let mut server = place.start_receiver(&server, PORT, server_log)?;
     let client = client_arguments(&address, &port, load);
     let client: Vec<&str> = client.iter().map(String::as_str).collect();
-    let mut client = place.sender()?.spawn(&client, client_log)?;
+    let mut client = place.start_sender(&client, client_log)?;
     let deadline = Duration::from_secs(u64::from(load.whole_seconds()) + 20);
     let ended = client.wait(deadline)?;
     server.wait(Duration::from_secs(10))?;

@@ -13,7 +13,7 @@ use nix::sys::time::TimeValLike;
 
 use crate::inventory::Inventory;
 use crate::lab::{Lab, LabSpec};
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Spawned};
 use crate::wan::WanSpec;
 
 /// A sender's place and a receiver's.
@@ -38,18 +38,25 @@ impl Place {
         Lab::up(&LabSpec::new(wan).nodes(1)).map(|lab| Self::Wan(Box::new(lab)))
     }
 
-    pub(super) fn sender(&self) -> Result<&Namespace> {
+    pub(super) fn start_sender(&self, argv: &[&str], log: &Path) -> Result<Spawned> {
         match self {
-            Self::Loopback(namespace) => Ok(namespace),
-            Self::Wan(lab) => lab.nodes().first().map(|node| &**node).context("no sender"),
+            Self::Loopback(namespace) => namespace.spawn_in_this_session(argv, log),
+            Self::Wan(lab) => lab.nodes().first().context("no sender")?.spawn(argv, log),
         }
     }
 
-    pub(super) fn receiver(&self) -> Result<&Namespace> {
-        match self {
-            Self::Loopback(namespace) => Ok(namespace),
-            Self::Wan(lab) => lab.nodes().last().map(|node| &**node).context("no receiver"),
-        }
+    /// Returns when it listens. Sessions are as the agents have them: both ends in one on the
+    /// loopback, where the controller starts them, and each in its own where sshd does.
+    pub(super) fn start_receiver(&self, argv: &[&str], port: u16, log: &Path) -> Result<Spawned> {
+        let (started, namespace) = match self {
+            Self::Loopback(namespace) => (namespace.spawn_in_this_session(argv, log)?, namespace),
+            Self::Wan(lab) => {
+                let node = lab.nodes().last().context("no receiver")?;
+                (node.spawn(argv, log)?, &**node)
+            }
+        };
+        namespace.wait_for_listener(port, Duration::from_secs(10))?;
+        Ok(started)
     }
 
     /// What a receiver binds to.
