@@ -84,8 +84,9 @@ impl Place {
     pub(super) fn control(&self, argv: &[&str], deadline: Duration) -> Result<Output> {
         match self {
             Self::Loopback(namespace) => namespace.exec_with(argv, "", deadline),
-            Self::Wan(_) => Command::new("timeout")
-                .args(["-k", "2", &deadline.as_secs_f64().to_string()])
+            // In a session of its own, so that it does not take processor time from the relay.
+            Self::Wan(_) => Command::new("setsid")
+                .args(["--wait", "timeout", "-k", "2", &deadline.as_secs_f64().to_string()])
                 .args(argv)
                 .output()
                 .with_context(|| format!("failed to run `{}`", argv.join(" "))),
