@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeros in a mapping of its own. What fills whole huge pages lies in them, as a database's buffers
-/// in the SGA do: out of small pages, a copy to a socket costs some 4 % more processor time
+/// in the SGA do: out of small pages, copies to and from a socket take more processor time
 /// (docs/benchmarks.md).
 #[derive(Debug)]
 pub struct HugeBuffer {
