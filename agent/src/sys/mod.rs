@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod ethtool;
 pub mod fragments;
+pub mod huge_buffer;
 pub mod pages;
 pub mod read_ring;
 pub mod priority;

@@ -32,6 +32,7 @@ mod iperf;
 pub mod check;
 pub mod peers;
 mod requirements;
+pub mod bench;
 pub mod harness;
 
 pub use background::Background;

@@ -8,6 +8,7 @@
 use std::{
     io::{self, Read},
     os::fd::AsFd,
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
@@ -21,7 +22,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
     },
 };
-use redoline_lab::{Burst, Icmp, Lab, LabSpec, Reorder, WanSpec, ssh, units};
+use redoline_lab::{Burst, Icmp, Lab, LabSpec, Reorder, WanSpec, bench, ssh, units};
 
 /// Two clusters of nodes in network namespaces, and an emulated WAN between them
 #[derive(Debug, Parser)]
@@ -37,6 +38,57 @@ enum Command {
     Up(LabArgs),
     /// Bring the lab up, measure the WAN with ping and iperf3, and take it down
     Check(LabArgs),
+    /// Measure the agent beside others, in turn; fails when it is not as good as it has to be
+    #[command(subcommand)]
+    Bench(Bench),
+    /// One end of the bare loop of `bench throughput`
+    #[command(hide = true)]
+    BareEnd(bench::BareEnd),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Beside iperf3 and the barest loop of send and recv: loopback, and the WAN of the lab
+    Throughput(ThroughputArgs),
+}
+
+#[derive(Args, Debug)]
+struct ThroughputArgs {
+    /// Pairs of runs of each case, at least
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
+    pairs: u16,
+    /// Seconds that count of each run, after one of warm-up
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Numbers of connections on the loopback
+    #[arg(long, default_values_t = [1, 4], value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=128))]
+    streams: Vec<u32>,
+    /// Of each send
+    #[arg(long, default_value = "1MiB", value_parser = units::parse_bytes)]
+    message_length: u64,
+    /// Only there
+    #[arg(long)]
+    only: Option<bench::Where>,
+    /// The controller, with the agent beside it; built if not given
+    #[arg(long)]
+    redoline: Option<PathBuf>,
+    /// Another build of the controller, run in turn: shows what a change of the agent brings
+    #[arg(long)]
+    other: Option<PathBuf>,
+}
+
+impl ThroughputArgs {
+    fn spec(&self) -> bench::ThroughputSpec {
+        bench::ThroughputSpec {
+            pairs: self.pairs.into(),
+            seconds: self.seconds,
+            streams: self.streams.clone(),
+            message_bytes: self.message_length,
+            only: self.only,
+            redoline: self.redoline.clone(),
+            other: self.other.clone(),
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -134,7 +186,7 @@ impl LabArgs {
 
 fn main() -> ExitCode {
     match run(&Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -142,25 +194,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<()> {
-    // Before there are threads, so that none of them is interrupted.
-    let signals = block_signals()?;
+fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Up(args) => {
+            // Before there are threads, so that none of them is interrupted.
+            let signals = block_signals()?;
             let lab = Lab::up(&args.spec())?;
             introduce(&lab);
             wait_for_end(&signals)?;
             println!("taking the lab down");
-            Ok(())
         }
         Command::Check(args) => {
+            let _signals = block_signals()?;
             let report = Lab::up(&args.spec())?.check()?;
             for figure in report.figures {
                 println!("{figure}");
             }
-            Ok(())
         }
+        Command::Bench(Bench::Throughput(args)) => {
+            let cases = bench::throughput(&args.spec(), &mut |line| println!("{line}"))?;
+            if !cases.iter().all(bench::CaseReport::passes) {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::BareEnd(end) => println!("{}", bench::bare(end)?),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn introduce(lab: &Lab) {

@@ -5,6 +5,8 @@ use rand::{Rng, make_rng};
 use redoline_proto::transfer::{Payload, SendJob};
 use redoline_proto::units::{Bytes, Share};
 
+use crate::sys::huge_buffer::HugeBuffer;
+
 /// Longer than the dictionaries of compressing devices; a repeated block of 32 KiB compresses to
 /// 1 % (esnet/iperf#1871).
 const RING: usize = 4 * Bytes::MIB as usize;
@@ -38,14 +40,17 @@ impl Content {
 
 /// A stream's source of bytes, read round and round.
 pub struct Ring {
-    bytes: Vec<u8>,
+    bytes: HugeBuffer,
     at: usize,
 }
 
 impl Ring {
     /// For one of `streams` streams.
     pub fn new(content: Content, streams: usize) -> Self {
-        let mut bytes = vec![0; RING.min(ALL_RINGS / streams.max(1))];
+        let mut bytes = HugeBuffer::new(RING.min(ALL_RINGS / streams.max(1)));
+        // Written to, even by zeros: else all pages would be the kernel's one page of zeros, which
+        // is always in the cache.
+        bytes.fill(0);
         if let Content::Random { compressible } = content {
             let random = BLOCK - (BLOCK as f64 * compressible.0.clamp(0.0, 1.0)).round() as usize;
             // Seeded by the system for each stream: no two are alike.

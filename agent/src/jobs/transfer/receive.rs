@@ -32,9 +32,14 @@ use crate::jobs::guard::may_start;
 use crate::jobs::host_use::{HostCounters, HostUse};
 use crate::jobs::storage::RedoLog;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::huge_buffer::HugeBuffer;
 
-/// Of one `recv`.
-const BUFFER: usize = 256 * Bytes::KIB as usize;
+/// Of one `recv`: more than a sender writes at a time, and a whole huge page. With 256 KiB, a fast
+/// stream makes three times the calls (docs/benchmarks.md).
+const BUFFER: usize = 2 * Bytes::MIB as usize;
+
+/// Of all buffers of a job: a production host has better uses for its memory.
+const ALL_BUFFERS: usize = 64 * Bytes::MIB as usize;
 
 /// No port stays open for longer than this, however long the test is.
 const ADMISSION_MAX: Duration = Duration::from_secs(60);
@@ -151,6 +156,8 @@ struct Duty {
     encoding: Option<Encoding>,
     /// The sender resets, to have its ports again.
     awaits_reset: bool,
+    /// What one `recv` may bring.
+    buffer_bytes: usize,
 }
 
 impl Duty {
@@ -161,6 +168,7 @@ impl Duty {
             log: log.cloned(),
             encoding: job.encoding,
             awaits_reset: job.socket.source_port_base.is_some(),
+            buffer_bytes: BUFFER.min(ALL_BUFFERS / job.num_conn.max(1) as usize),
         }
     }
 
@@ -169,7 +177,7 @@ impl Duty {
         let before = ThreadUse::now();
         let (complete, course) = match (opened, self.answered) {
             (Err(stopped), _) => (false, Course::Trouble(stopped)),
-            (Ok(decoder), None) => read_all(stream, decoder, halt),
+            (Ok(decoder), None) => read_all(stream, decoder, halt, self.buffer_bytes),
             (Ok(_), Some(message)) => {
                 match Answerer::new(place, stream, halt, message, self.log.as_ref()) {
                     Ok(answerer) => answerer.answer_all(),
@@ -211,8 +219,13 @@ fn start_threads(
 
 /// Reads until the sender is through, as a process does that wants the bytes: into its memory. True
 /// when everything came.
-fn read_all(stream: &Stream, mut decoder: Decoder, halt: &CancelFlag) -> (bool, Course) {
-    let mut buffer = vec![0; BUFFER];
+fn read_all(
+    stream: &Stream,
+    mut decoder: Decoder,
+    halt: &CancelFlag,
+    buffer_bytes: usize,
+) -> (bool, Course) {
+    let mut buffer = HugeBuffer::new(buffer_bytes);
     let mut socket = &stream.socket;
     loop {
         match decoder.read(&mut socket, &mut buffer) {
