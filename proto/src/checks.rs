@@ -19,6 +19,16 @@ pub const SOCKET_BUFFER_MAX: Bytes = Bytes(256 * Bytes::MIB);
 /// Of the buffers of all connections of a test: the kernel's memory is shared by the whole host.
 pub const SOCKET_BUFFERS_MAX: Bytes = Bytes(Bytes::GIB);
 
+/// Of DiffServ: 6 bits (RFC 2474).
+pub const DSCP_MAX: u32 = 63;
+
+/// What Linux takes for TCP_MAXSEG (TCP_MIN_MSS, MAX_TCP_WINDOW).
+const MSS_MIN: u32 = 88;
+const MSS_MAX: u32 = 32_767;
+
+/// Of all messages that a receiver keeps whole, one for each connection, to write them.
+pub const MESSAGES_WRITTEN_MAX: Bytes = Bytes(Bytes::GIB);
+
 pub(crate) fn token(bytes: &[u8]) -> Result<Token, InvalidMessage> {
     <[u8; 16]>::try_from(bytes)
         .map(Token)
@@ -50,11 +60,16 @@ pub(crate) fn one_host(text: &str) -> Result<IpAddr, InvalidMessage> {
     if plain.is_unspecified() || plain.is_multicast() || plain == IpAddr::V4(Ipv4Addr::BROADCAST) {
         return Err(InvalidMessage::invalid(format!("`{text}` is not the address of one host")));
     }
-    Ok(address)
+    // A mapped address is IPv4 to the kernel's options, too.
+    Ok(plain)
 }
 
 pub(crate) fn optional_address(text: &str) -> Result<Option<IpAddr>, InvalidMessage> {
-    if text.is_empty() { Ok(None) } else { address(text).map(Some) }
+    if text.is_empty() {
+        Ok(None)
+    } else {
+        address(text).map(|address| Some(address.to_canonical()))
+    }
 }
 
 pub(crate) fn port(number: u32) -> Result<u16, InvalidMessage> {
@@ -84,7 +99,57 @@ pub enum InvalidSocketBuffer {
     All { num_conn: u32, buffer: Bytes, all: Bytes },
 }
 
+/// Other options that no agent asks the kernel for.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidSocketOption {
+    #[error("DSCP {dscp} is not 0 to 63")]
+    Dscp { dscp: u32 },
+    #[error("source ports from {base} on for {num_conn} connections do not lie within 1 to 65535")]
+    SourcePorts { base: u32, num_conn: u32 },
+    #[error("`{name}` is no name of an interface")]
+    Device { name: String },
+    #[error("a segment of {bytes} bytes is not {MSS_MIN} to {MSS_MAX}")]
+    SegmentSize { bytes: u32 },
+    #[error("a pacing rate must be above 0 bytes per second")]
+    Pacing,
+}
+
+impl InvalidSocketOption {
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Dscp { .. } => "dscp",
+            Self::SourcePorts { .. } => "source_port_base",
+            Self::Device { .. } => "device",
+            Self::SegmentSize { .. } => "mss_bytes",
+            Self::Pacing => "pacing_bytes_per_second",
+        }
+    }
+}
+
 impl SocketRequest {
+    /// Whether an agent may ask for the options other than buffers; these are in [`Self::check`].
+    pub fn check_options(&self, num_conn: u32) -> Result<(), InvalidSocketOption> {
+        if let Some(dscp) = self.dscp.filter(|dscp| *dscp > DSCP_MAX) {
+            return Err(InvalidSocketOption::Dscp { dscp });
+        }
+        if let Some(base) = self.source_port_base {
+            let last = u64::from(base) + u64::from(num_conn.max(1)) - 1;
+            if base == 0 || last > u16::MAX.into() {
+                return Err(InvalidSocketOption::SourcePorts { base, num_conn });
+            }
+        }
+        if let Some(name) = self.device.as_ref().filter(|name| !is_interface_name(name)) {
+            return Err(InvalidSocketOption::Device { name: name.escape_default().to_string() });
+        }
+        if let Some(bytes) = self.mss_bytes.filter(|mss| !(MSS_MIN..=MSS_MAX).contains(mss)) {
+            return Err(InvalidSocketOption::SegmentSize { bytes });
+        }
+        match self.pacing_bytes_per_second {
+            Some(rate) if positive(rate).is_err() => Err(InvalidSocketOption::Pacing),
+            _ => Ok(()),
+        }
+    }
+
     /// What is asked of the sender's send buffer.
     pub fn send_buffer(&self) -> Option<Bytes> {
         self.send_buffer_bytes.or(self.socket_buffer_bytes).map(Bytes)
@@ -113,6 +178,12 @@ impl SocketRequest {
     }
 }
 
+/// As `dev_valid_name` of net/core/dev.c has it.
+fn is_interface_name(name: &str) -> bool {
+    let strange = |char: char| char.is_whitespace() || char.is_control() || "/:".contains(char);
+    (1..=15).contains(&name.len()) && !matches!(name, "." | "..") && !name.contains(strange)
+}
+
 pub(crate) fn socket(
     wire: Option<pb::SocketRequest>,
     num_conn: u32,
@@ -121,19 +192,31 @@ pub(crate) fn socket(
     request
         .check(num_conn)
         .map_err(|error| InvalidMessage::invalid(error.to_string()).at("socket_buffer_bytes"))?;
+    request
+        .check_options(num_conn)
+        .map_err(|error| InvalidMessage::invalid(error.to_string()).at(error.field()))?;
     Ok(request)
 }
 
 /// A message of this size is answered; its scratch file holds at least one.
-pub(crate) fn acknowledge(wire: pb::Acknowledge) -> Result<Acknowledge, InvalidMessage> {
+pub(crate) fn acknowledge(
+    wire: pb::Acknowledge,
+    num_conn: u32,
+) -> Result<Acknowledge, InvalidMessage> {
     let acknowledge = Acknowledge::from_wire(wire)?;
-    message(acknowledge.message_bytes)?;
-    match &acknowledge.write {
-        Some(write) if write.file_bytes < acknowledge.message_bytes => {
-            Err(InvalidMessage::invalid("a message does not fit").at("file_bytes").at("write"))
-        }
-        _ => Ok(acknowledge),
+    let bytes = message(acknowledge.message_bytes)?;
+    let Some(write) = &acknowledge.write else { return Ok(acknowledge) };
+    if write.file_bytes < bytes.0 {
+        return Err(InvalidMessage::invalid("a message does not fit").at("file_bytes").at("write"));
     }
+    if bytes.0 * u64::from(num_conn) > MESSAGES_WRITTEN_MAX.0 {
+        let why = format!(
+            "{num_conn} connections keep a message of {bytes} each to write it, but \
+             {MESSAGES_WRITTEN_MAX} is the most of all together"
+        );
+        return Err(InvalidMessage::invalid(why).at("message_bytes"));
+    }
+    Ok(acknowledge)
 }
 
 /// From 0 to 1.
@@ -269,5 +352,70 @@ mod tests {
                 format!("`socket.socket_buffer_bytes` is invalid: {text}")
             );
         }
+    }
+
+    #[test]
+    fn options_of_sockets_are_held_to_their_ranges() {
+        let nothing = SocketRequest::default;
+        let refused = |request: SocketRequest| {
+            let socket = request.to_wire();
+            refused(pb::ReceiveRequest { socket, ..receive_request() })
+        };
+        assert_eq!(
+            refused(SocketRequest { dscp: Some(64), ..nothing() }),
+            "`socket.dscp` is invalid: DSCP 64 is not 0 to 63"
+        );
+        for base in [0, 65_529] {
+            assert_eq!(
+                refused(SocketRequest { source_port_base: Some(base), ..nothing() }),
+                format!(
+                    "`socket.source_port_base` is invalid: source ports from {base} on for 8 \
+                     connections do not lie within 1 to 65535"
+                )
+            );
+        }
+        for device in ["", "a-name-that-is-too-long", "eth 1", "../eth1", "e\u{1b}[2J"] {
+            let text = refused(SocketRequest { device: Some(device.to_owned()), ..nothing() });
+            assert!(text.ends_with("` is no name of an interface"), "{text}");
+            assert!(!text.contains('\u{1b}'));
+        }
+        for mss in [0, 87, 32_768] {
+            let text = refused(SocketRequest { mss_bytes: Some(mss), ..nothing() });
+            assert!(text.starts_with("`socket.mss_bytes` is invalid: a segment of"), "{text}");
+        }
+        for rate in [0.0, -1.0, f64::NAN] {
+            refused(SocketRequest { pacing_bytes_per_second: Some(rate), ..nothing() });
+        }
+        let most = SocketRequest {
+            dscp: Some(63),
+            source_port_base: Some(65_528),
+            device: Some("enp0s31f6.4094".to_owned()),
+            mss_bytes: Some(1448),
+            ..nothing()
+        };
+        assert_eq!(most.check_options(8), Ok(()));
+    }
+
+    #[test]
+    fn messages_that_are_written_fit_into_memory_and_into_their_file() {
+        let asked = |message_bytes, file_bytes| {
+            let write = crate::transfer::RedoWrite { dir: "/u02".to_owned(), file_bytes };
+            let acknowledge = Acknowledge { message_bytes, write: Some(write) };
+            pb::ReceiveRequest {
+                num_conn: 32,
+                acknowledge: Some(acknowledge.to_wire()),
+                ..receive_request()
+            }
+        };
+        assert!(ReceiveJob::from_wire(asked(32 * Bytes::MIB, Bytes::GIB)).is_ok());
+        assert_eq!(
+            refused(asked(64 * Bytes::MIB, Bytes::GIB)),
+            "`acknowledge.message_bytes` is invalid: 32 connections keep a message of 64 MiB each \
+             to write it, but 1 GiB is the most of all together"
+        );
+        assert_eq!(
+            refused(asked(8192, 8191)),
+            "`acknowledge.write.file_bytes` is invalid: a message does not fit"
+        );
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::checks::{
-    InvalidSocketBuffer, MESSAGE_MAX, NUM_CONN_MAX, SOCKET_BUFFER_MAX, SOCKET_BUFFERS_MAX,
+    DSCP_MAX, InvalidSocketBuffer, InvalidSocketOption, MESSAGE_MAX, MESSAGES_WRITTEN_MAX,
+    NUM_CONN_MAX, SOCKET_BUFFER_MAX, SOCKET_BUFFERS_MAX,
 };
 use crate::checks::{
     acknowledge, interval, message, num_conn, one_host, optional_address, port, positive, rate,
@@ -113,6 +114,16 @@ pub struct RedoWrite {
     pub file_bytes: u64,
 }
 
+impl RedoWrite {
+    /// For the receiver to make and fill its file, before it says `Ready`; the job's own deadline
+    /// counts from then on.
+    pub fn prepare_deadline(&self) -> Duration {
+        /// No storage that takes redo is slower.
+        const BYTES_PER_SECOND_MIN: u64 = 20_000_000;
+        Duration::from_secs(60 + self.file_bytes / BYTES_PER_SECOND_MIN)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendJob {
     pub job: JobId,
@@ -146,6 +157,7 @@ pub struct SendJob {
 
 /// What both ends tell while a test runs, in this order; batches repeat.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "the large one comes once, at the end of a job")]
 pub enum TransferEvent {
     /// The receiver listens on this port.
     Ready {
@@ -463,8 +475,7 @@ impl FromWire<pb::ReceiveRequest> for ReceiveJob {
             ports: (port(wire.port_first)?, port(wire.port_last)?),
             // A connection's source is compared in this form.
             expected_peer: optional_address(&wire.expected_peer)
-                .map_err(|error| error.at("expected_peer"))?
-                .map(|peer| peer.to_canonical()),
+                .map_err(|error| error.at("expected_peer"))?,
             num_conn: num_conn(wire.num_conn)?,
             socket: socket(wire.socket, wire.num_conn).map_err(|error| error.at("socket"))?,
             deadline: Duration::from_millis(wire.deadline_ms),
@@ -473,7 +484,7 @@ impl FromWire<pb::ReceiveRequest> for ReceiveJob {
             guard: Guard::from_wire(wire.guard).map_err(|error| error.at("guard"))?,
             acknowledge: wire
                 .acknowledge
-                .map(acknowledge)
+                .map(|asked| acknowledge(asked, wire.num_conn))
                 .transpose()
                 .map_err(|error| error.at("acknowledge"))?,
             encoding: Option::from_wire(wire.encoding).map_err(|error| error.at("encoding"))?,

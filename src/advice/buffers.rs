@@ -4,7 +4,7 @@ use redoline_proto::facts::TcpSettings;
 use redoline_proto::units::Bytes;
 
 use super::{Command, CommandKind, Draft, Ground};
-use crate::analysis::bdp::{BufferNeed, RateSource};
+use crate::analysis::bdp::{BufferNeed, RateSource, usable};
 use crate::analysis::finding::{Detail, Finding, FindingId, Setting};
 use crate::analysis::words::rate;
 
@@ -25,6 +25,7 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
             commands.push(Command { nodes: vec![node], kind: CommandKind::Sysctl, lines });
         }
     }
+    let tns = oracle_net(ground, need);
     let held = ground.findings.iter().find_map(|finding| match &finding.detail {
         Detail::Window(bound) => Some(bound.stream),
         _ => None,
@@ -48,13 +49,16 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
             "Raise the maximum of the socket buffers to {most} on both sides: 3 × BDP is {} ({} × \
              {:.1} ms; the rate is {}). Put the lines into /etc/sysctl.d/ and load them with \
              sysctl --system; redo transport takes them up when its destination is deferred and \
-             enabled again.",
+             enabled again.{} Oracle Net needs no sizes of its own then; where they are set \
+             (SEND_BUF_SIZE, RECV_BUF_SIZE), auto-tuning is off, net.core bounds them, and they have \
+             to be as large. A larger SDU helps SYNC transport only.",
             need.buffer(),
             rate(need.rate),
             need.min_rtt.as_secs_f64() * 1e3,
-            need.source
+            need.source,
+            granted(ground)
         ),
-        commands: merged(commands),
+        commands: merged(commands).into_iter().chain([tns]).collect(),
         expected_effect: effect,
         how_to_verify: ground.again(),
         how_to_undo: format!("Set the former values again. {}", undo.join(". ")),
@@ -65,6 +69,64 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
         needs_root: true,
         licence: None,
     })
+}
+
+/// What was asked for, granted and usable at both ends of the test that the finding rests on.
+fn granted(ground: &Ground<'_>) -> String {
+    let tests = ground.findings.iter().flat_map(|finding| {
+        let pair = finding.pairs.first().copied();
+        finding.evidence.iter().map(move |evidence| (evidence.measurement, pair))
+    });
+    let found = tests.into_iter().find_map(|(id, pair)| {
+        let test = ground.analysis.throughputs.iter().find(|test| test.id == id)?;
+        let pair = match pair {
+            Some(pair) => test.pair(pair)?,
+            None => test.pairs.first()?,
+        };
+        Some((test, pair))
+    });
+    let Some((test, pair)) = found else { return String::new() };
+    let socket = &test.request.socket;
+    let asked = |own: Option<u64>| {
+        own.or(socket.socket_buffer_bytes)
+            .map_or_else(|| "nothing (auto-tuned)".to_owned(), |bytes| Bytes(bytes).to_string())
+    };
+    let end = |name: &str, own: Option<u64>, granted: Option<Bytes>| {
+        let granted = granted?;
+        Some(format!(
+            "{name}: {} asked, {granted} granted, at least {} of it usable",
+            asked(own),
+            usable(granted)
+        ))
+    };
+    let ends = [
+        end("sender", socket.send_buffer_bytes, pair.granted.send_buffer),
+        end("receiver", socket.receive_buffer_bytes, pair.granted.receive_buffer),
+    ];
+    let ends: Vec<String> = ends.into_iter().flatten().collect();
+    let forced = match pair.kernel.buffer_forced {
+        true => " The test set it past the system's maximum, as root; databases cannot.",
+        false => "",
+    };
+    match ends.is_empty() {
+        true => String::new(),
+        false => format!(" Measured at the {}.{forced}", ends.join("; at the ")),
+    }
+}
+
+/// The sizes that Oracle Net would need, where it sets any.
+fn oracle_net(ground: &Ground<'_>, need: BufferNeed) -> Command {
+    let size = need.buffer().0;
+    Command {
+        nodes: ground.all_nodes(),
+        kind: CommandKind::TnsnamesOra,
+        lines: vec![
+            format!(
+                "# only where sizes are set; needs net.core.wmem_max and rmem_max of {size} or more"
+            ),
+            format!("(DESCRIPTION=(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"),
+        ],
+    }
 }
 
 fn needed(finding: &Finding) -> Option<BufferNeed> {

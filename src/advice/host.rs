@@ -43,6 +43,64 @@ pub(super) fn free_processor(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
+pub(super) fn look_at_reader(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Find out what the receiving process on {} waits for: a debugger or tracer, memory that \
+             is paged in, a disk, or a stop signal. It is the test's own agent here; what slows it \
+             may slow the database's receiver (RFS) as well.",
+            ground.case.names(&ground.nodes())
+        ),
+        commands: ground.shell(&["vmstat 1 10", "ps -eo pid,stat,wchan:20,comm --sort=stat"]),
+        expected_effect: "The rate rises until the network or the next limit holds it.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: LOOKS.to_owned(),
+        ..Draft::default()
+    })
+}
+
+pub(super) fn spread_interrupts(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Spread the interrupts of the redo interface on {} over several cores: more receive \
+             queues (ethtool -L), irqbalance, or receive packet steering (rps_cpus). One connection \
+             stays on one core whatever is set.",
+            ground.case.names(&ground.nodes())
+        ),
+        commands: ground.shell(&[
+            "cat /proc/interrupts",
+            "cat /proc/net/softnet_stat",
+            "ethtool -l INTERFACE",
+        ]),
+        expected_effect: "Several connections together are no longer held by one core.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Set the former number of queues, or the former rps_cpus.".to_owned(),
+        risk: "Changing the queues of an interface interrupts its traffic for a moment.".to_owned(),
+        needs_root: true,
+        ..Draft::default()
+    })
+}
+
+pub(super) fn interface_speed(ground: &Ground<'_>) -> Option<Draft> {
+    Some(Draft {
+        action: format!(
+            "Look at what the redo interfaces of {} negotiated and what they can: cable, switch \
+             port, autonegotiation; or give redo a faster interface. {}",
+            ground.case.names(&ground.nodes()),
+            ground.sentences()
+        ),
+        commands: ground.shell(&["ethtool INTERFACE"]),
+        expected_effect: "The interface no longer bounds what the path could carry.".to_owned(),
+        how_to_verify: "redoline shows the new speed in the topology; then the same steps again."
+            .to_owned(),
+        how_to_undo: UNCHANGED.to_owned(),
+        risk: "Renegotiating drops the link for seconds.".to_owned(),
+        needs_root: true,
+        ..Draft::default()
+    })
+}
+
 pub(super) fn compare_nodes(ground: &Ground<'_>) -> Option<Draft> {
     Some(Draft {
         action: format!(

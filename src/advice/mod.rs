@@ -3,6 +3,8 @@
 pub mod rules;
 mod buffers;
 mod network;
+mod way;
+mod oracle;
 mod host;
 
 use crate::analysis::Analysis;
@@ -40,7 +42,9 @@ pub struct Command {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandKind {
     Sysctl,
+    SqlnetOra,
     TnsnamesOra,
+    Sqlplus,
     Rman,
     /// What to ask of the people who run the network.
     Network,
@@ -51,7 +55,9 @@ impl CommandKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sysctl => "sysctl",
+            Self::SqlnetOra => "sqlnet.ora",
             Self::TnsnamesOra => "tnsnames.ora",
+            Self::Sqlplus => "sqlplus",
             Self::Rman => "rman",
             Self::Network => "network",
             Self::Shell => "shell",

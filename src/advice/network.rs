@@ -11,8 +11,9 @@ impl Ground<'_> {
     /// The step that a finding rests on, for `--only`.
     fn step(&self, finding: &Finding) -> Option<&str> {
         let id = finding.evidence.first()?.measurement;
-        let summary = self.analysis.throughputs.iter().find(|summary| summary.id == id)?;
-        self.case.setup().steps.get(summary.step).map(|step| &*step.name)
+        let test = self.analysis.throughputs.iter().find(|one| one.id == id).map(|one| one.step);
+        let path = || self.analysis.paths.iter().find(|one| one.id == id).map(|one| one.step);
+        self.case.setup().steps.get(test.or_else(path)?).map(|step| &*step.name)
     }
 
     /// How to see whether a change worked.
@@ -28,7 +29,7 @@ impl Ground<'_> {
         )
     }
 
-    fn devices(&self) -> String {
+    pub(super) fn devices(&self) -> String {
         let devices = &self.case.setup().network.devices;
         match devices.is_empty() {
             true => String::new(),
@@ -52,7 +53,7 @@ impl Ground<'_> {
         nodes
     }
 
-    fn primaries(&self) -> Vec<NodeId> {
+    pub(super) fn primaries(&self) -> Vec<NodeId> {
         let setup = self.case.setup();
         self.all_nodes()
             .into_iter()
@@ -66,7 +67,7 @@ impl Ground<'_> {
     }
 }
 
-fn ask(line: String) -> Command {
+pub(super) fn ask(line: String) -> Command {
     Command { nodes: Vec::new(), kind: CommandKind::Network, lines: vec![line] }
 }
 

@@ -1,16 +1,23 @@
 //! The table: which findings lead to which recommendation.
 
-use super::{Rule, buffers, host, network};
+use super::{Rule, buffers, host, network, oracle, way};
 use crate::analysis::finding::FindingId::{
-    AgentLeftBehind, Asymmetric, BbrWithoutFq, BelowDeclaredBandwidth, BufferCapped,
-    BufferMaximumBelowNeed, ClockSkew, CpuLimited, FixedBufferGain, InstantiationInTime,
-    InstantiationTooSlow, JumboGain, LimitedByRunbook, LinkLimited, LossLimited,
-    NeedCannotBeJudged, NeedNotMet, NeedUnknown, NotFromDisk, PerFlowLimit, ReadLatencyHigh,
-    StandbySlowerThanPrimary, UnevenNodes, UnevenStorage, Unsteady, WindowLimited,
+    AgentLeftBehind, Asymmetric, BackgroundTraffic, BbrWithoutFq, BelowDeclaredBandwidth,
+    BufferCapped, BufferMaximumBelowNeed, Bufferbloat, BurstCredit, CauseUnknown, ClockSkew,
+    CompressionCost, CpuLimited, EncryptionCost, FixedBufferGain, HashImbalance,
+    InstantiationInTime, InstantiationTooSlow, InterruptsOnOneCore, JumboGain,
+    LatencyTooHighForSync, LimitedByRunbook, LinkLimited, LossLimited, MssClamped, MtuBlackHole,
+    MtuReduced, NeedCannotBeJudged, NeedNotMet, NeedUnknown, NicSpeedLow, NotFromDisk,
+    PerFlowLimit, ReadLatencyHigh, RememberedPathMtu, Reordering, SlowReader,
+    StandbySlowerThanPrimary, SyncOverhead, UnevenNodes, UnevenStorage, UnreachablePort, Unsteady,
+    WindowLimited, WrongInterface,
 };
 
 /// In the order in which a report shows them.
 pub const RULES: &[Rule] = &[
+    Rule { id: "mend-the-path-mtu", on: &[MtuBlackHole], recommend: way::mend_path_mtu },
+    Rule { id: "open-the-data-port", on: &[UnreachablePort], recommend: way::open_port },
+    Rule { id: "correct-the-route", on: &[WrongInterface], recommend: way::correct_route },
     Rule {
         id: "raise-socket-buffer-maximum",
         on: &[WindowLimited, BufferMaximumBelowNeed, BufferCapped],
@@ -25,9 +32,29 @@ pub const RULES: &[Rule] = &[
         on: &[PerFlowLimit, InstantiationInTime, InstantiationTooSlow],
         recommend: network::rman_channels,
     },
+    Rule { id: "size-for-the-sustained-rate", on: &[BurstCredit], recommend: way::sustained },
+    Rule { id: "spread-the-flows", on: &[HashImbalance], recommend: way::spread_flows },
     Rule { id: "fixed-socket-buffer", on: &[FixedBufferGain], recommend: buffers::fixed },
     Rule { id: "jumbo-frames", on: &[JumboGain], recommend: network::jumbo },
     Rule { id: "free-the-processor", on: &[CpuLimited], recommend: host::free_processor },
+    Rule { id: "look-at-the-reader", on: &[SlowReader], recommend: host::look_at_reader },
+    Rule {
+        id: "spread-interrupts",
+        on: &[InterruptsOnOneCore],
+        recommend: host::spread_interrupts,
+    },
+    Rule { id: "raise-the-interface-speed", on: &[NicSpeedLow], recommend: host::interface_speed },
+    Rule { id: "find-the-cause", on: &[CauseUnknown], recommend: way::find_cause },
+    Rule { id: "measure-without-others", on: &[BackgroundTraffic], recommend: way::without_others },
+    Rule { id: "forget-the-path-mtu", on: &[RememberedPathMtu], recommend: way::forget_path_mtu },
+    Rule { id: "ask-about-the-path-mtu", on: &[MtuReduced], recommend: way::reduced_mtu },
+    Rule { id: "ask-about-the-mss-clamp", on: &[MssClamped], recommend: way::mss_clamp },
+    Rule { id: "shorten-the-queue", on: &[Bufferbloat], recommend: way::shorten_queue },
+    Rule { id: "keep-flows-on-one-way", on: &[Reordering], recommend: way::one_way },
+    Rule { id: "avoid-sync", on: &[LatencyTooHighForSync], recommend: oracle::avoid_sync },
+    Rule { id: "oracle-net-for-sync", on: &[SyncOverhead], recommend: oracle::net_for_sync },
+    Rule { id: "weigh-encryption", on: &[EncryptionCost], recommend: oracle::weigh_encryption },
+    Rule { id: "weigh-compression", on: &[CompressionCost], recommend: oracle::weigh_compression },
     Rule { id: "compare-directions", on: &[Asymmetric], recommend: network::directions },
     Rule { id: "compare-nodes", on: &[UnevenNodes], recommend: host::compare_nodes },
     Rule {

@@ -148,6 +148,13 @@ impl AgentClient {
         within("finish the test", deadline, answer).await.map(|_| ())
     }
 
+    /// Ends a job at once; its events go on to its last one. One that has ended already is no error.
+    pub async fn cancel(&self, job: JobId, deadline: Duration) -> Result<(), AgentError> {
+        let mut grpc = self.grpc.clone();
+        let answer = grpc.cancel(pb::JobRequest { job: job.0 });
+        within("end the job", deadline, answer).await.map(|_| ())
+    }
+
     pub async fn reflect(
         &self,
         job: ReflectJob,

@@ -44,13 +44,19 @@ impl<'a> Case<'a> {
         &self.record.setup
     }
 
+    /// The configuration's own pairs: redo goes to no crossed one, so nothing is judged of them.
     pub fn pairs(&self) -> impl Iterator<Item = PairId> + use<> {
-        (0..self.record.setup.pairs.len()).map(PairId)
+        (0..self.own_pairs()).map(PairId)
+    }
+
+    fn own_pairs(&self) -> usize {
+        let setup = self.setup();
+        setup.crossed_from.unwrap_or(setup.pairs.len())
     }
 
     /// Pairs of the configuration, those that `--limit` left out too.
     pub fn pair_count(&self) -> usize {
-        self.record.setup.pairs.len() + self.record.setup.left_out.pair_count
+        self.own_pairs() + self.record.setup.left_out.pair_count
     }
 
     /// Why not every pair could be measured: `limited to phx1 and ash1`.
@@ -177,7 +183,8 @@ impl<'a> Case<'a> {
         pair: PairId,
         direction: Direction,
     ) -> Option<(MeasurementId, BytesPerSecond)> {
-        let there = self.throughputs.iter().filter(|summary| summary.direction == direction);
+        let plain = |test: &&Summary| test.direction == direction && is_plain(test);
+        let there = self.throughputs.iter().filter(plain);
         there
             .filter_map(|test| Some((test.id, test.pair(pair)?.steady.as_ref()?.rate)))
             .max_by(|a, b| a.1.0.total_cmp(&b.1.0))

@@ -138,20 +138,21 @@ pub fn shares(sync: &SyncSummary) -> String {
     )
 }
 
-/// `A commit takes 1.2 ms to 2.1 ms longer`, or the upper bound alone.
+/// `With SYNC AFFIRM a commit takes 1.2 ms to 2.1 ms longer`, or the upper bound alone.
 pub fn cost(case: &Case<'_>, sync: &SyncSummary) -> String {
     let micros = |us: f64| milliseconds(Duration::from_secs_f64(us.max(0.0) / 1e6));
+    let mode = if sync.mode == "fastsync" { "SYNC NOAFFIRM (FASTSYNC)" } else { "SYNC AFFIRM" };
     let local = case.setup().need.as_ref().and_then(|need| need.local_write);
     match sync.commit_overhead_us(local) {
         (Some(low), high) => format!(
-            "A commit takes {} to {} longer than without a standby (the local log write takes {}, \
+            "With {mode} a commit takes {} to {} longer than without a standby (the local log write takes {}, \
              at the same time)",
             micros(low),
             micros(high),
             local.map_or_else(String::new, milliseconds),
         ),
         (None, high) => format!(
-            "A commit takes up to {} longer than without a standby; how much less, the local log \
+            "With {mode} a commit takes up to {} longer than without a standby; how much less, the local log \
              write tells (need.redo.local_write)",
             micros(high)
         ),
@@ -175,10 +176,9 @@ fn overhead(case: &Case<'_>, pair: PairId, direction: Direction) -> Option<Findi
         .max_by_key(|(_, one)| one.message_bytes);
     let larger = larger.map_or(String::new(), |(_, one)| format!(" {}", shares(one)));
     let sentence = format!(
-        "{} from {} with {}. {}{larger}{rate}",
+        "{}, from {}. {}{larger}{rate}",
         cost(case, sync),
         case.way(pair, direction),
-        if sync.mode == "fastsync" { "SYNC NOAFFIRM (FASTSYNC)" } else { "SYNC AFFIRM" },
         shares(sync),
     );
     let (low, high) =

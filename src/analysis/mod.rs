@@ -25,7 +25,7 @@ pub mod bdp;
 pub mod series;
 pub mod finding;
 pub mod case;
-mod response;
+pub mod response;
 pub mod flow;
 pub mod cause;
 mod processor;

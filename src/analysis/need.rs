@@ -170,11 +170,10 @@ fn judge(subject: &Subject, measured: Option<&Measured<'_>>, nothing: &str) -> F
             format!("the runbook's limit of {} is below it", rate(limit))
         }
         (None, _, _) | (_, None, _) => "too few samples were taken".to_owned(),
-        (Some(least), ..)
-            if least.0 >= required.0
-                && test.sustained.is_some_and(|later| later.0 < required.0) =>
+        (_, Some(most), _)
+            if most.0 >= required.0 && test.sustained.is_some_and(|later| later.0 < required.0) =>
         {
-            let later = test.sustained.map_or(String::new(), rate);
+            let later = test.sustained.map_or_else(String::new, rate);
             format!("the path lends a credit at the beginning and then carries {later}")
         }
         (Some(least), _, _) if least.0 >= required.0 => return met(subject, test),

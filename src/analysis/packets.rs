@@ -204,26 +204,55 @@ impl<'a> Way<'a> {
     /// Smaller than both interfaces allow, and told so.
     fn reduced(&self) -> Option<Finding> {
         let most = self.interfaces()?;
-        let probed =
-            self.probe.and_then(|(id, probe)| Some((id, u64::from(probe.path_mtu_bytes?))));
         let of_streams = self.streams.iter().filter_map(|(id, pair)| Some((*id, pair.path_mtu?.0)));
+        let of_streams = of_streams.min_by_key(|(_, path)| *path);
         // A probe of this run says more than what a kernel may have remembered.
-        let (id, path) = probed.or_else(|| of_streams.min_by_key(|(_, path)| *path))?;
-        if path >= most {
-            return None;
-        }
+        let told = self.told().or(of_streams).map(|(id, path)| (id, path, Confidence::Measured));
+        let found = told.filter(|(_, path, _)| *path < most);
+        let (id, path, confidence) = found.or_else(|| self.seen_from_behind(most))?;
+        let says = match confidence {
+            Confidence::Measured => ", and says so",
+            _ => "; whether it says so, a path step in this direction tells",
+        };
         let sentence = format!(
             "The way from {} carries packets of {path} bytes, the interfaces at both ends {most}: \
-             something between them has a smaller MTU, and says so.",
+             something between them has a smaller MTU{says}.",
             self.name()
         );
         Some(
-            self.finding(FindingId::MtuReduced, Severity::Info, Confidence::Measured, sentence)
+            self.finding(FindingId::MtuReduced, Severity::Info, confidence, sentence)
                 .value(path as f64, Unit::Bytes)
                 .detail(Detail::Mtu(path as u32))
                 .evidence(id, &["path_mtu_bytes"])
                 .also(format!("{path} {}", self.direction), self.name()),
         )
+    }
+
+    /// What a probe found, where it came to its end: everything passes, or the next size was refused.
+    fn told(&self) -> Option<(MeasurementId, u64)> {
+        let (id, probe) = self.probe?;
+        let path = probe.path_mtu_bytes?;
+        let refused = probe.sizes.iter().any(|size| {
+            let told = matches!(size.outcome, SizeOutcome::TooBigThere | SizeOutcome::TooBigHere);
+            told && size.packet_bytes > path
+        });
+        let whole = probe.interface_mtu_bytes.is_some_and(|most| path >= most);
+        (refused || whole).then_some((id, u64::from(path)))
+    }
+
+    /// The answers to a probe the other way, where nothing was probed this way.
+    fn seen_from_behind(&self, most: u64) -> Option<(MeasurementId, u64, Confidence)> {
+        if self.probe.is_some() {
+            return None;
+        }
+        self.case
+            .paths_of(self.pair, self.direction.swapped())
+            .filter_map(|path| {
+                let answer = u64::from(path.probe.as_ref()?.return_path_mtu_bytes?);
+                Some((path.id, answer, Confidence::Possible))
+            })
+            .last()
+            .filter(|(_, path, _)| *path < most)
     }
 
     /// Segments smaller than the path MTU and both ends allow, from the first one on.

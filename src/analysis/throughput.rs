@@ -313,7 +313,7 @@ fn counts(pair: &PairTransfer) -> Counts {
 }
 
 /// The kernel's own minimum where it keeps one, else the smallest round trip that was read.
-fn min_rtt(sender: &EndRecord) -> Option<Duration> {
+pub fn min_rtt(sender: &EndRecord) -> Option<Duration> {
     let kept = known(sender, |tcp| tcp.min_rtt_us).min();
     let read = || {
         let idle = starts(sender).iter().filter_map(|start| start.tcp.rtt_us);

@@ -33,19 +33,28 @@ pub fn of_begin(node: NodeId, error: &BeginError) -> Failure {
 }
 
 pub fn of_agent(agent: &Agent, phase: &str, error: &AgentError) -> Failure {
+    of_client(agent.node, &agent.name, phase, error, &agent.last_words())
+}
+
+/// `last_words`: what the agent wrote on its standard error, for one that is gone.
+pub fn of_client(
+    node: NodeId,
+    name: &str,
+    phase: &str,
+    error: &AgentError,
+    last_words: &str,
+) -> Failure {
     let lost = matches!(error, AgentError::Lost { .. } | AgentError::Silent { .. });
     let text = match lost {
         true => format!(
-            "the agent on `{}` is gone or no longer answers ({}){}; look at the node and the way \
-             to it, then run the step again with `--only`",
-            agent.name,
-            chain(error),
-            agent.last_words()
+            "the agent on `{name}` is gone or no longer answers ({}){last_words}; look at the node \
+             and the way to it, then run the step again with `--only`",
+            chain(error)
         ),
-        false => format!("`{}`: {}", agent.name, chain(error)),
+        false => format!("`{name}`: {}", chain(error)),
     };
     let cause = if lost { FailureCause::Unreachable } else { FailureCause::CouldNotMeasure };
-    Failure { node: Some(agent.node), phase: phase.to_owned(), text, cause }
+    Failure { node: Some(node), phase: phase.to_owned(), text, cause }
 }
 
 /// An agent ended the job by itself and said why.

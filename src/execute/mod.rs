@@ -1,7 +1,14 @@
 //! Doing it: from a plan and its nodes to a stream of events.
 
+pub mod data_port;
 pub mod events;
+pub mod facts;
 pub mod failure;
+pub mod hearing;
+pub mod hold;
+pub mod jobs;
+pub mod looks;
+pub mod probe;
 pub mod results;
 pub mod run;
 pub mod steps;

@@ -15,9 +15,11 @@ pub struct Results {
     pairs: BTreeMap<String, Vec<(Direction, PairId, PairResult)>>,
     nodes: BTreeMap<String, Vec<(NodeId, NodeResult)>>,
     paths: Vec<PathResult>,
+    /// Round trips that were measured without a rate.
+    rtts: Vec<(PairId, Duration)>,
 }
 
-/// What an expression sees of a throughput or sweep step: `single.bytes_per_second`.
+/// What an expression sees of a step about pairs: `single.bytes_per_second`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PairResult {
     /// Steady mean of this pair; of a ladder or sweep, of its best point.
@@ -38,6 +40,26 @@ pub struct PairResult {
     /// Of a ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_num_conn: Option<u32>,
+    /// Of SYNC: from the first byte given to `send` to the acknowledgement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p50_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p99_us: Option<f64>,
+    /// Of SYNC, all connections together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages_per_second: Option<f64>,
+    /// Of a path: small datagrams on the idle path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_p50_us: Option<f64>,
+    /// Of a path: the largest packet that came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_mtu_bytes: Option<u32>,
+    /// Of a path: the share of the small datagrams that were not answered, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_ratio: Option<f64>,
+    /// Of a path: what the stream's segments carried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss_bytes: Option<u64>,
 }
 
 /// What an expression sees of a `storage_read` step: `reads.single_block_p99_us`.
@@ -92,6 +114,11 @@ impl Results {
         self.paths.push(path);
     }
 
+    /// The shortest round trip of a path that was probed.
+    pub fn add_rtt(&mut self, pair: PairId, rtt: Duration) {
+        self.rtts.push((pair, rtt));
+    }
+
     /// The best steady rate so far in a direction.
     pub fn best_rate(&self, direction: Direction) -> Option<BytesPerSecond> {
         let rates = self.paths.iter().filter(|path| path.direction == direction);
@@ -100,16 +127,24 @@ impl Results {
 
     /// The shortest round trip seen on a pair, in either direction.
     pub fn min_rtt(&self, pair: PairId) -> Option<Duration> {
-        self.paths.iter().filter(|path| path.pair == pair).filter_map(|path| path.min_rtt).min()
+        let streams = self.paths.iter().filter(|path| path.pair == pair);
+        let probes = self.rtts.iter().filter(|(probed, _)| *probed == pair);
+        streams.filter_map(|path| path.min_rtt).chain(probes.map(|(_, rtt)| *rtt)).min()
     }
 
     /// What the expressions of a step see for a pair: each register's result of that pair in that
-    /// direction, and of its sending node.
-    pub fn context(&self, id: PairId, pair: Pair, direction: Direction) -> minijinja::Value {
+    /// direction, else of `instead`, and of its sending node.
+    pub fn context(
+        &self,
+        id: PairId,
+        instead: Option<PairId>,
+        pair: Pair,
+        direction: Direction,
+    ) -> minijinja::Value {
         let mut context: BTreeMap<&str, minijinja::Value> = BTreeMap::new();
         for (register, results) in &self.pairs {
-            let of_pair = results.iter().find(|(d, p, _)| (*d, *p) == (direction, id));
-            if let Some((_, _, result)) = of_pair {
+            let of = |id| results.iter().find(|(d, p, _)| (*d, *p) == (direction, id));
+            if let Some((_, _, result)) = of(id).or_else(|| instead.and_then(of)) {
                 context.insert(register, minijinja::Value::from(Serde(result)));
             }
         }
@@ -143,11 +178,25 @@ mod tests {
         }
         let expression = Expression::parse("ladder.recommended_num_conn").unwrap();
         let of = |direction| {
-            let context = results.context(PairId(0), pair(), direction);
+            let context = results.context(PairId(0), None, pair(), direction);
             expression.evaluate(&context).unwrap().as_usize()
         };
         assert_eq!(of(Direction::PrimaryToStandby), Some(6));
         assert_eq!(of(Direction::StandbyToPrimary), Some(8));
+    }
+
+    #[test]
+    fn a_pair_without_a_result_sees_the_one_that_stands_in_for_it() {
+        let mut results = Results::default();
+        let direction = Direction::PrimaryToStandby;
+        let expression = Expression::parse("single.bytes_per_second").unwrap();
+        for (pair, rate) in [(0, 1.0), (1, 2.0)] {
+            let result = PairResult { bytes_per_second: Some(rate), ..PairResult::default() };
+            results.add_pair("single", direction, PairId(pair), result);
+            let context = results.context(PairId(1), Some(PairId(0)), self::pair(), direction);
+            let seen = expression.evaluate(&context).unwrap();
+            assert_eq!(seen, minijinja::Value::from(rate), "its own, once there is one");
+        }
     }
 
     #[test]
@@ -156,7 +205,7 @@ mod tests {
         let direction = Direction::PrimaryToStandby;
         results.add_pair("single", direction, PairId(0), PairResult::default());
         let expression = Expression::parse("single.bytes_per_second > 1").unwrap();
-        let value = expression.evaluate(&results.context(PairId(0), pair(), direction));
+        let value = expression.evaluate(&results.context(PairId(0), None, pair(), direction));
         assert!(value.is_err(), "{value:?}");
     }
 
@@ -169,7 +218,7 @@ mod tests {
             results.add_pair("single", direction, PairId(0), result);
         }
         let value = Expression::parse("single.bytes_per_second").unwrap();
-        let value = value.evaluate(&results.context(PairId(0), pair(), direction)).unwrap();
+        let value = value.evaluate(&results.context(PairId(0), None, pair(), direction)).unwrap();
         assert_eq!(value, minijinja::Value::from(2.0));
     }
 }

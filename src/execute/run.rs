@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redoline_proto::facts::{FactsRequest, HostFacts, Peer};
+use redoline_proto::facts::HostFacts;
+use redoline_proto::path::{HoldMtuJob, MtuHeld};
 use redoline_proto::transfer::{Guard, JobId, Token};
 use redoline_proto::units::Bytes;
 
 use super::events::EventSender;
+use super::hold::Hold;
 use super::results::Results;
 use super::transfer::Ends;
 use crate::agents::session::Agent;
@@ -17,11 +19,14 @@ use crate::record::event::{Event, StepFailure};
 use crate::record::measurement::{
     Failure, FailureCause, Measurement, MeasurementId, Series, SeriesPoint, StoppedBecause,
 };
+use crate::record::setup::Setup;
 
 /// Owned by the executor; steps borrow it one after the other.
 #[derive(Debug)]
 pub struct Run<'a> {
     pub plan: &'a Plan,
+    /// The plan as the record has it.
+    pub setup: Setup,
     pub events: EventSender,
     pub results: Results,
     pub facts: BTreeMap<NodeId, HostFacts>,
@@ -33,7 +38,9 @@ pub struct Run<'a> {
     sent: u64,
     /// What the test that runs may send at most; charged whole when it is cut short.
     promised: u64,
-    open_series: Option<Series>,
+    open_series: Vec<Series>,
+    /// Interfaces whose MTU is not what it was.
+    holds: Vec<Hold>,
     measurements: u32,
     series: u32,
     jobs: u64,
@@ -43,6 +50,7 @@ impl<'a> Run<'a> {
     pub fn new(plan: &'a Plan, events: EventSender, minute_of_day: fn() -> u16) -> Self {
         Self {
             plan,
+            setup: Setup::of(plan),
             events,
             results: Results::default(),
             facts: BTreeMap::new(),
@@ -51,7 +59,8 @@ impl<'a> Run<'a> {
             minute_of_day,
             sent: 0,
             promised: 0,
-            open_series: None,
+            open_series: Vec::new(),
+            holds: Vec::new(),
             measurements: 0,
             series: 0,
             jobs: 0,
@@ -130,6 +139,26 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What expressions see of a pair. Where a crossed pair has no result of its own, it sees that of
+    /// the pair in which its sender sends elsewhere.
+    pub fn context(&self, pair: PairId, direction: Direction) -> minijinja::Value {
+        let instead = Some(self.own_pair(pair, direction)).filter(|own| *own != pair);
+        self.results.context(pair, instead, self.plan.pair(pair), direction)
+    }
+
+    /// The shortest round trip seen on a pair; of a crossed one, else on its sender's own.
+    pub fn min_rtt(&self, pair: PairId, direction: Direction) -> Option<Duration> {
+        let own = || self.results.min_rtt(self.own_pair(pair, direction));
+        self.results.min_rtt(pair).or_else(own)
+    }
+
+    fn own_pair(&self, pair: PairId, direction: Direction) -> PairId {
+        let sender = |id: PairId| self.plan.pair(id).sender(direction);
+        let is_crossed = self.plan.is_crossed(pair);
+        let own = || self.plan.own_pairs().find(|own| sender(*own) == sender(pair));
+        is_crossed.then(own).flatten().unwrap_or(pair)
+    }
+
     pub fn next_job(&mut self) -> (JobId, Token) {
         self.jobs += 1;
         (JobId(self.jobs), Token(rand::random()))
@@ -140,21 +169,24 @@ impl<'a> Run<'a> {
         MeasurementId(self.measurements)
     }
 
-    /// A ladder or sweep begins; its points are kept here, so that one that is cut short is not lost.
-    pub fn begin_series(&mut self, series: Series) {
+    /// A ladder or sweep begins; its points are kept here, so that one that is cut short is not
+    /// lost. Gives its number.
+    pub fn begin_series(&mut self, series: Series) -> u32 {
         self.series += 1;
-        self.open_series = Some(Series { id: self.series, ..series });
+        self.open_series.push(Series { id: self.series, ..series });
+        self.series
     }
 
-    pub fn add_point(&mut self, point: SeriesPoint) {
-        if let Some(series) = &mut self.open_series {
+    pub fn add_point(&mut self, series: u32, point: SeriesPoint) {
+        if let Some(series) = self.open_series.iter_mut().find(|open| open.id == series) {
             series.points.push(point);
         }
     }
 
-    pub async fn finish_series(&mut self, stopped_because: StoppedBecause) {
-        if let Some(series) = self.open_series.take() {
-            let series = Series { stopped_because, ..series };
+    pub async fn finish_series(&mut self, series: u32, stopped_because: StoppedBecause) {
+        let place = self.open_series.iter().position(|open| open.id == series);
+        if let Some(place) = place {
+            let series = Series { stopped_because, ..self.open_series.remove(place) };
             self.events.send(Event::SeriesFinished { series }).await;
         }
     }
@@ -162,7 +194,41 @@ impl<'a> Run<'a> {
     /// After a step that was cut short by its timeout or by Ctrl-C.
     pub async fn abandon_what_is_open(&mut self) {
         self.sent += std::mem::take(&mut self.promised);
-        self.finish_series(StoppedBecause::Interrupted).await;
+        self.release_holds().await;
+        while let Some(series) = self.open_series.first().map(|open| open.id) {
+            self.finish_series(series, StoppedBecause::Interrupted).await;
+        }
+    }
+
+    /// Holds the MTU of the interface with a node's redo address; kept here, so that it is restored
+    /// before the agents are released, whatever happens to the step.
+    ///
+    /// # Errors
+    /// When the interface cannot be changed; then it is as it was.
+    pub async fn hold_mtu(
+        &mut self,
+        node: NodeId,
+        mtu_bytes: u32,
+        deadline: Duration,
+    ) -> Result<MtuHeld, Failure> {
+        let (job, _) = self.next_job();
+        let address = self.plan.node(node).redo.bind;
+        let hold = Hold::begin(self.agent(node)?, HoldMtuJob { job, address, mtu_bytes, deadline });
+        let hold = hold.await?;
+        let place = self.holds.len();
+        self.holds.push(hold);
+        self.holds[place].held().await
+    }
+
+    /// Has every interface restored, the last one first, and says which is not as it was.
+    pub async fn release_holds(&mut self) {
+        for hold in self.holds.iter_mut().rev() {
+            if let Err(text) = hold.release().await {
+                let node = Some(hold.node);
+                self.events.send(Event::Warning { node, text }).await;
+            }
+        }
+        self.holds.clear();
     }
 
     pub async fn measured(&mut self, measurement: Measurement) {
@@ -211,55 +277,5 @@ impl<'a> Run<'a> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// The facts that a node is asked for: itself, and its ways to the peers of its pairs.
-    pub fn facts_request(&self, node: NodeId) -> FactsRequest {
-        let mut peers: Vec<NodeId> = self
-            .plan
-            .pairs
-            .iter()
-            .filter_map(|pair| match (pair.primary == node, pair.standby == node) {
-                (true, _) => Some(pair.standby),
-                (_, true) => Some(pair.primary),
-                _ => None,
-            })
-            .collect();
-        peers.dedup();
-        let peer = |id: NodeId| Peer {
-            name: self.plan.node(id).name.clone(),
-            address: self.plan.node(id).redo.address.to_string(),
-        };
-        FactsRequest {
-            peers: peers.into_iter().map(peer).collect(),
-            redo_address: self.plan.node(node).redo.bind.to_string(),
-            deadline_ms: 0,
-        }
-    }
-
-    /// Asks every node for its facts at once; `hops` bounds what the network is asked.
-    pub async fn gather_facts(&mut self, hops: Duration) -> Vec<StepFailure> {
-        let requests: Vec<_> =
-            self.agents.keys().map(|node| (*node, self.facts_request(*node))).collect();
-        let answers = requests.into_iter().map(|(node, request)| {
-            let agent = &self.agents[&node];
-            async move { (node, agent.facts(request, hops).await, agent) }
-        });
-        let mut failures = Vec::new();
-        let mut gathered = Vec::new();
-        for (node, answer, agent) in futures_util::future::join_all(answers).await {
-            match answer {
-                Ok(facts) => gathered.push((node, facts)),
-                Err(error) => failures.push(StepFailure {
-                    pair: None,
-                    failure: super::failure::of_agent(agent, "gather facts", &error),
-                }),
-            }
-        }
-        for (node, facts) in gathered {
-            self.facts.insert(node, facts.clone());
-            self.events.send(Event::NodeFacts { node, facts: Box::new(facts) }).await;
-        }
-        failures
     }
 }

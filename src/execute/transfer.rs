@@ -4,47 +4,22 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use redoline_proto::transfer::{
-    Batch, Guard, JobId, Payload, ReceiveJob, SendJob, SocketRequest, Token, TransferEvent,
-};
-use redoline_proto::units::{Bytes, BytesPerSecond};
-use tokio::time::timeout;
+use redoline_proto::transfer::{Batch, JobId, Token, TransferEvent};
+use redoline_proto::units::Bytes;
 
+use super::data_port;
 use super::events::EventSender;
 use super::failure;
+use super::hearing::{both, hear_out, unexpected};
+use super::jobs::{PREPARE_DEADLINE, Test, receive_job, send_job};
+use super::looks::{End, Looks};
 use crate::agents::client::{AgentError, TransferEvents};
 use crate::agents::session::Agent;
-use crate::plan::node::{Direction, Node, NodeId, PairId};
+use crate::plan::node::{Direction, Node, PairId};
 use crate::record::event::Event;
 use crate::record::measurement::{EndRecord, Failure, FailureCause, PairTransfer};
 
-/// For the receiver to listen, and for the sender's job to be taken.
-const PREPARE_DEADLINE: Duration = Duration::from_secs(10);
-/// For the data connections; a firewall that drops shows as this running out.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// From the first pair's connections to the barrier; all pairs connect at the same time.
-const GO_DEADLINE: Duration = Duration::from_secs(30);
-/// After the duration: for queues on the way to empty, and for the last events.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(15);
-/// For the second end once the first has failed: long enough for a node that is gone to be noticed
-/// (a ping every 2 s, and 3 s for its answer).
-const GRACE: Duration = Duration::from_secs(8);
-/// Between two samples; batch means need many of them.
-const SAMPLE: Duration = Duration::from_millis(100);
-
-/// What is asked of both ends of every pair of a test.
-#[derive(Clone, Debug)]
-pub struct Test {
-    pub num_conn: u32,
-    pub duration: Duration,
-    pub reading: Duration,
-    pub message: Bytes,
-    pub payload: Payload,
-    pub socket: SocketRequest,
-    pub rate: Option<BytesPerSecond>,
-    pub bytes_max: Option<Bytes>,
-    pub guard: Guard,
-}
+const CONNECTING: &str = "data connection";
 
 /// One pair in one direction with its two agents.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +38,21 @@ pub struct Ends<'a> {
 pub struct Connected<'a> {
     ends: Ends<'a>,
     job: JobId,
-    duration: Duration,
+    deadline: Duration,
     sending: TransferEvents,
     receiving: TransferEvents,
     transfer: PairTransfer,
+}
+
+impl Connected<'_> {
+    pub fn direction(&self) -> Direction {
+        self.ends.direction
+    }
+
+    /// Before its first byte.
+    pub fn transfer(&self) -> &PairTransfer {
+        &self.transfer
+    }
 }
 
 /// Up to the barrier. An `Err` is the transfer that failed before it.
@@ -84,7 +70,8 @@ pub async fn connect<'a>(
     };
     match connect_ends(ends, job, token, test, &mut transfer).await {
         Ok((sending, receiving)) => {
-            Ok(Connected { ends, job, duration: test.duration, sending, receiving, transfer })
+            let deadline = test.run_deadline();
+            Ok(Connected { ends, job, deadline, sending, receiving, transfer })
         }
         Err(failure) => {
             transfer.failure = Some(explained(ends, failure).await);
@@ -100,7 +87,7 @@ async fn explained(ends: Ends<'_>, failure: Failure) -> Failure {
     }
     for agent in [ends.receiver, ends.sender] {
         if let Err(error) = agent.answers().await {
-            return failure::of_agent(agent, "data connection", &error);
+            return failure::of_agent(agent, CONNECTING, &error);
         }
     }
     failure
@@ -113,113 +100,99 @@ async fn connect_ends(
     test: &Test,
     transfer: &mut PairTransfer,
 ) -> Result<(TransferEvents, TransferEvents), Failure> {
-    let listening = "open the data port";
-    let receive = receive_job(ends, job, token, test);
-    let at_receiver = |error: AgentError| failure::of_agent(ends.receiver, listening, &error);
-    let mut receiving =
-        ends.receiver.client.receive(receive, PREPARE_DEADLINE).await.map_err(at_receiver)?;
-    let port = match receiving.next(PREPARE_DEADLINE).await.map_err(at_receiver)? {
-        Some(TransferEvent::Ready { port }) => port,
-        other => return Err(unexpected(ends.receiver.node, listening, other)),
-    };
-
-    let connecting = "data connection";
+    let (mut receiving, port) = listen(ends, job, token, test).await?;
     let send = send_job(ends, job, token, port, test);
-    let at_sender = |error: AgentError| failure::of_agent(ends.sender, connecting, &error);
+    let at_sender = |error: AgentError| failure::of_agent(ends.sender, CONNECTING, &error);
     let mut sending = ends.sender.client.send(send, PREPARE_DEADLINE).await.map_err(at_sender)?;
-    let patience = CONNECT_DEADLINE + PREPARE_DEADLINE;
+    let patience = test.connect_deadline + PREPARE_DEADLINE;
     match sending.next(patience).await.map_err(at_sender)? {
         Some(TransferEvent::Connected(connected)) => transfer.sender.connected = Some(connected),
-        other => return Err(unexpected(ends.sender.node, connecting, other)),
+        other => {
+            let failure = unexpected(ends.sender.node, CONNECTING, other);
+            let (sender, receiver) = (ends.sender_node, ends.receiver_node);
+            return Err(data_port::explained(sender, receiver, port, failure));
+        }
     }
+    let at_receiver = |error: AgentError| failure::of_agent(ends.receiver, CONNECTING, &error);
     match receiving.next(PREPARE_DEADLINE).await.map_err(at_receiver)? {
         Some(TransferEvent::Connected(connected)) => transfer.receiver.connected = Some(connected),
-        other => return Err(unexpected(ends.receiver.node, connecting, other)),
+        other => return Err(unexpected(ends.receiver.node, CONNECTING, other)),
     }
     Ok((sending, receiving))
 }
 
-/// From the barrier to the end.
-pub async fn run(connected: Connected<'_>, events: &EventSender) -> PairTransfer {
-    let Connected { ends, job, duration, mut sending, mut receiving, mut transfer } = connected;
-    let phase = "transfer";
+async fn listen(
+    ends: Ends<'_>,
+    job: JobId,
+    token: Token,
+    test: &Test,
+) -> Result<(TransferEvents, u16), Failure> {
+    let phase = "open the data port";
+    let deadline = test.prepare_deadline();
+    let receive = receive_job(ends, job, token, test);
+    let at_receiver = |error: AgentError| failure::of_agent(ends.receiver, phase, &error);
+    let mut receiving =
+        ends.receiver.client.receive(receive, PREPARE_DEADLINE).await.map_err(at_receiver)?;
+    match receiving.next(deadline).await.map_err(at_receiver)? {
+        Some(TransferEvent::Ready { port }) => Ok((receiving, port)),
+        other => Err(unexpected(ends.receiver.node, phase, other)),
+    }
+}
+
+/// From the barrier to the end, which comes early when `looks` say that enough is known.
+pub async fn run(
+    connected: Connected<'_>,
+    events: &EventSender,
+    looks: Option<&Looks>,
+) -> PairTransfer {
+    let Connected { ends, job, deadline, mut sending, mut receiving, mut transfer } = connected;
     if let Err(error) = ends.sender.client.go(job, PREPARE_DEADLINE).await {
-        transfer.failure = Some(failure::of_agent(ends.sender, phase, &error));
+        transfer.failure = Some(failure::of_agent(ends.sender, "transfer", &error));
+        leave(ends, looks);
         return transfer;
     }
-    let deadline = duration + DRAIN_DEADLINE;
-    let show = |batch: &Batch| show_rate(events, ends, batch);
-    let sender = hear_out(&mut sending, &mut transfer.sender, ends.sender, deadline, |_| ());
-    let receiver = hear_out(&mut receiving, &mut transfer.receiver, ends.receiver, deadline, show);
-    let outcome = both(sender, receiver).await;
+    let heard = |end: End, batch: &Batch| {
+        if let Some(looked) = looks.and_then(|l| l.hear(ends.direction, ends.pair, end, batch)) {
+            let (step, direction) = (ends.step, ends.direction);
+            events.show(Event::Looked { step, direction, half_width_share: looked.share });
+        }
+    };
+    let at_receiver = |batch: &Batch| {
+        show_rate(events, ends, batch);
+        heard(End::Receiver, batch);
+    };
+    let at_sender = |batch: &Batch| heard(End::Sender, batch);
+    let outcome = {
+        let sender = hear_out(&mut sending, &mut transfer.sender, ends.sender, deadline, at_sender);
+        let receiver =
+            hear_out(&mut receiving, &mut transfer.receiver, ends.receiver, deadline, at_receiver);
+        let mut ended = pin!(both(sender, receiver));
+        tokio::select! {
+            outcome = &mut ended => outcome,
+            () = finish(ends, job, looks) => ended.await,
+        }
+    };
     transfer.failure = outcome.err();
+    if transfer.failure.is_some() {
+        leave(ends, looks);
+    }
     transfer
 }
 
-/// Waits for both; once one has failed, the other gets a grace only.
-async fn both(
-    sender: impl Future<Output = Result<(), Failure>>,
-    receiver: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
-    let (mut sender, mut receiver) = (pin!(sender), pin!(receiver));
-    tokio::select! {
-        first = &mut sender => second(first, receiver).await,
-        first = &mut receiver => second(first, sender).await,
+/// The others' looks go on without this pair.
+fn leave(ends: Ends<'_>, looks: Option<&Looks>) {
+    if let Some(looks) = looks {
+        looks.leave(ends.direction, ends.pair);
     }
 }
 
-/// The first failure counts, unless the second explains it: an end whose peer is gone sees a
-/// connection break before the controller sees the node gone.
-async fn second(
-    first: Result<(), Failure>,
-    other: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
-    let Err(failure) = first else { return other.await };
-    if failure.cause == FailureCause::Unreachable {
-        return Err(failure);
-    }
-    match timeout(GRACE, other).await {
-        Ok(Err(cause)) if cause.cause == FailureCause::Unreachable => Err(cause),
-        _ => Err(failure),
-    }
-}
-
-/// Keeps everything that one end tells, until its end.
-async fn hear_out(
-    events: &mut TransferEvents,
-    record: &mut EndRecord,
-    agent: &Agent,
-    deadline: Duration,
-    on_batch: impl Fn(&Batch),
-) -> Result<(), Failure> {
-    let phase = "transfer";
-    let listening = async {
-        loop {
-            match events.next(deadline).await {
-                Err(error) => return Err(failure::of_agent(agent, phase, &error)),
-                Ok(Some(TransferEvent::Started { at_ns })) => record.started_ns = Some(at_ns),
-                Ok(Some(TransferEvent::Batch(batch))) => {
-                    on_batch(&batch);
-                    record.samples.extend(batch.samples);
-                    record.readings.extend(batch.readings);
-                }
-                Ok(Some(TransferEvent::End(end))) => {
-                    let stopped =
-                        end.stopped.as_ref().map(|why| failure::of_stop(agent.node, phase, why));
-                    record.end = Some(end);
-                    return stopped.map_or(Ok(()), Err);
-                }
-                Ok(other) => return Err(unexpected(agent.node, phase, other)),
-            }
-        }
-    };
-    match timeout(deadline, listening).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(failure::could_not_measure(
-            Some(agent.node),
-            phase,
-            format!("`{}` did not end its test within {} s", agent.name, deadline.as_secs()),
-        )),
+/// Waits until enough is known, then ends the sender; without a rule it waits for ever.
+async fn finish(ends: Ends<'_>, job: JobId, looks: Option<&Looks>) {
+    let Some(looks) = looks else { return std::future::pending().await };
+    looks.enough().await;
+    if let Err(error) = ends.sender.client.finish(job, PREPARE_DEADLINE).await {
+        // A sender that is gone shows in its events; one that goes on ends at its time limit.
+        tracing::debug!(node = ends.sender.node.0, %error, "the sender was not told to finish");
     }
 }
 
@@ -237,61 +210,5 @@ fn show_rate(events: &EventSender, ends: Ends<'_>, batch: &Batch) {
             direction: Some(ends.direction),
             rate,
         });
-    }
-}
-
-/// An end that stopped by itself, or an agent that does not keep to the order of events.
-fn unexpected(node: NodeId, phase: &str, event: Option<TransferEvent>) -> Failure {
-    match event {
-        Some(TransferEvent::End(end)) => match end.stopped {
-            Some(stopped) => failure::of_stop(node, phase, &stopped),
-            None => failure::could_not_measure(Some(node), phase, "the test ended too early"),
-        },
-        _ => failure::could_not_measure(Some(node), phase, "the agent answered out of order"),
-    }
-}
-
-fn receive_job(ends: Ends<'_>, job: JobId, token: Token, test: &Test) -> ReceiveJob {
-    let ports = ends.receiver_node.data_ports;
-    ReceiveJob {
-        job,
-        token,
-        bind_address: ends.receiver_node.redo.bind,
-        ports: (ports.first, ports.last),
-        expected_peer: Some(ends.sender_node.redo.seen_as),
-        num_conn: test.num_conn,
-        socket: test.socket.clone(),
-        deadline: CONNECT_DEADLINE + GO_DEADLINE + test.duration + DRAIN_DEADLINE,
-        sample: SAMPLE,
-        reading: test.reading,
-        guard: test.guard,
-        acknowledge: None,
-        encoding: None,
-    }
-}
-
-fn send_job(ends: Ends<'_>, job: JobId, token: Token, port: u16, test: &Test) -> SendJob {
-    SendJob {
-        job,
-        token,
-        address: ends.receiver_node.redo.address,
-        port,
-        bind_address: Some(ends.sender_node.redo.bind),
-        num_conn: test.num_conn,
-        socket: test.socket.clone(),
-        message: test.message,
-        payload: test.payload,
-        duration: test.duration,
-        reading: test.reading,
-        connect_deadline: CONNECT_DEADLINE,
-        go_deadline: GO_DEADLINE,
-        rate: test.rate,
-        bytes_max: test.bytes_max,
-        guard: test.guard,
-        acknowledged: false,
-        delay: None,
-        stall_deadline: None,
-        encoding: None,
-        compressible: None,
     }
 }

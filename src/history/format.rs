@@ -56,7 +56,7 @@ fn refuse_newer(first: &str) -> Result<(), UnreadableRun> {
 
 /// Live rates are for the eye only.
 pub fn is_kept(event: &Event) -> bool {
-    !matches!(event, Event::Live { .. })
+    !matches!(event, Event::Live { .. } | Event::Looked { .. })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! writes is for the eye: results are in the report.
 
 mod bars;
+mod measured;
 mod narration;
 mod test;
 

@@ -1,15 +1,12 @@
 //! From moments to lines: what happened, with what failed and the way out.
 
-use redoline_proto::storage::StoragePattern;
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::BytesPerSecond;
 
+use super::measured::measured;
 use super::test::RunningTest as Test;
 use crate::plan::node::{NodeId, PairId};
 use crate::record::event::{Event, Moment, RunOutcome, StepFailure, StepOutcome};
-use crate::record::measurement::{
-    Failure, Measurement, PairTransfer, Path, Series, SeriesKind, StoppedBecause, StorageRead,
-    Throughput, Variable,
-};
+use crate::record::measurement::{Failure, Series, SeriesKind, StoppedBecause, Variable};
 use crate::record::setup::Setup;
 
 pub(super) use super::test::RunningTest;
@@ -88,6 +85,12 @@ impl Narrator {
                 let place = step_place(&setup, *step);
                 self.test = Some(Test::new(place, text, places, *expected_ms, moment.unix_ms));
                 self.last_live_line_ms = moment.unix_ms;
+                Vec::new()
+            }
+            Event::Looked { half_width_share, .. } => {
+                if let Some(test) = &mut self.test {
+                    test.looked(*half_width_share);
+                }
                 Vec::new()
             }
             Event::Live { pair, node, rate, .. } => self.live(moment.unix_ms, *pair, *node, *rate),
@@ -203,77 +206,6 @@ fn failure_text(setup: &Setup, failure: &Failure) -> String {
     }
 }
 
-fn measured(setup: &Setup, measurement: &Measurement) -> String {
-    match measurement {
-        Measurement::Throughput(test) => throughput(setup, test),
-        Measurement::Path(path) => path_found(setup, path),
-        Measurement::StorageRead(read) => storage_read(setup, read),
-    }
-}
-
-fn throughput(setup: &Setup, test: &Throughput) -> String {
-    let mut text = format!("{}", test.id);
-    for transfer in &test.pairs {
-        let (sender, receiver) = match setup.pairs.get(transfer.pair.0) {
-            None => ("?".to_owned(), "?".to_owned()),
-            Some(_) => {
-                let (sender, receiver) = setup.ends(transfer.pair, test.direction);
-                (node_name(setup, sender), node_name(setup, receiver))
-            }
-        };
-        let result = match (&transfer.failure, mean(transfer)) {
-            (Some(failure), _) => format!("failed ({})", failure.phase),
-            (None, Some(rate)) => format!("{rate} on average"),
-            (None, None) => "no result".to_owned(),
-        };
-        text.push_str(&format!(" {sender} to {receiver}: {result};"));
-    }
-    let request = &test.request;
-    text.push_str(&format!(" num_conn {}", request.num_conn));
-    if request.socket_buffer != "auto" {
-        text.push_str(&format!(", socket buffer {}", request.socket_buffer));
-    }
-    if let Some(mtu) = request.mtu_bytes {
-        text.push_str(&format!(", MTU {mtu}"));
-    }
-    text
-}
-
-/// What the receiver got over the whole test; the steady rate is the analysis' business.
-fn mean(transfer: &PairTransfer) -> Option<BytesPerSecond> {
-    let samples = &transfer.receiver.samples;
-    let elapsed_ns = samples.last()?.to_ns - samples.first()?.from_ns;
-    let bytes: u64 = samples.iter().map(|sample| sample.bytes().0).sum();
-    Bytes(bytes).over(std::time::Duration::from_nanos(u64::try_from(elapsed_ns).ok()?))
-}
-
-fn storage_read(setup: &Setup, read: &StorageRead) -> String {
-    let point = &read.result.point;
-    let how = match point.pattern {
-        StoragePattern::SingleBlock => format!("single blocks by {} sessions", point.outstanding),
-        StoragePattern::DirectPath => format!("direct path with {} slots", point.outstanding),
-    };
-    let elapsed = std::time::Duration::from_nanos(read.result.elapsed_ns);
-    let rate = Bytes(read.result.bytes).over(elapsed).map_or_else(
-        || "no result".to_owned(),
-        |rate| format!("{}/s", Bytes(rate.0.round() as u64)),
-    );
-    format!("{} {}: {rate}, {how}", read.id, node_name(setup, read.node))
-}
-
-fn path_found(setup: &Setup, path: &Path) -> String {
-    let pair = pair_name(setup, path.pair);
-    let Some(probe) = &path.probe else { return format!("{} {pair}: no result", path.id) };
-    let rtt = probe.rtt.as_ref().map_or_else(
-        || "no probe came back".to_owned(),
-        |rtt| format!("round trip {:.2} ms", rtt.p50_us / 1000.0),
-    );
-    let mtu = probe
-        .path_mtu_bytes
-        .map_or_else(|| "path MTU unknown".to_owned(), |mtu| format!("path MTU {mtu}"));
-    format!("{} {pair}: {rtt}, {mtu}", path.id)
-}
-
 fn series_finished(setup: &Setup, series: &Series) -> String {
     let place = match (series.pair, series.node) {
         (Some(pair), _) => pair_name(setup, pair),
@@ -297,7 +229,8 @@ fn series_finished(setup: &Setup, series: &Series) -> String {
         Variable::Sessions => "sessions",
     };
     let why = match series.stopped_because {
-        StoppedBecause::Plateau | StoppedBecause::Knee => "the rate rises no more",
+        StoppedBecause::Plateau => "the rate rises no more",
+        StoppedBecause::Knee => "the rate rises no more, contenders measured again",
         StoppedBecause::Maximum => "the highest level is reached, still rising",
         StoppedBecause::AllValues => "every value was tried",
         StoppedBecause::Failure => "a level could not be measured",
@@ -332,11 +265,11 @@ fn step_place(setup: &Setup, step: usize) -> String {
 }
 
 /// Damaged files may name nodes that are not there.
-fn node_name(setup: &Setup, node: NodeId) -> String {
+pub(super) fn node_name(setup: &Setup, node: NodeId) -> String {
     setup.nodes.get(node.0).map_or_else(|| "?".to_owned(), |node| node.name.clone())
 }
 
-fn pair_name(setup: &Setup, pair: PairId) -> String {
+pub(super) fn pair_name(setup: &Setup, pair: PairId) -> String {
     match setup.pairs.get(pair.0) {
         None => "?".to_owned(),
         Some(_) => setup.pair_name(pair),

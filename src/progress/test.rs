@@ -16,6 +16,8 @@ pub(super) struct RunningTest {
     now_ms: i64,
     /// The last rate of each pair or node.
     rates: Vec<(Source, BytesPerSecond)>,
+    /// Half-width of the last look, as a share of the rate.
+    half_width: Option<f64>,
 }
 
 impl RunningTest {
@@ -30,7 +32,12 @@ impl RunningTest {
             [] => text.to_owned(),
             places => format!("{text}, {}", places.join(", ")),
         };
-        Self { place, what, expected_ms, started_ms, now_ms: started_ms, rates: Vec::new() }
+        let (now_ms, rates, half_width) = (started_ms, Vec::new(), None);
+        Self { place, what, expected_ms, started_ms, now_ms, rates, half_width }
+    }
+
+    pub(super) fn looked(&mut self, half_width_share: Option<f64>) {
+        self.half_width = half_width_share;
     }
 
     pub(super) fn live(&mut self, unix_ms: i64, source: Source, rate: BytesPerSecond) {
@@ -64,9 +71,12 @@ impl RunningTest {
                 format!("{} together, ", BytesPerSecond(sum))
             }
         };
+        let known = self
+            .half_width
+            .map_or_else(String::new, |share| format!("± {:.1} % so far, ", 100.0 * share));
         let elapsed = seconds(self.now_ms - self.started_ms);
         let expected = seconds(i64::try_from(self.expected_ms).unwrap_or(i64::MAX));
-        super::narration::printable(&format!("{}: {rate}{elapsed} of {expected}", self.what))
+        super::narration::printable(&format!("{}: {rate}{known}{elapsed} of {expected}", self.what))
     }
 }
 
@@ -78,5 +88,19 @@ pub(super) fn seconds(ms: i64) -> String {
         1..60 => format!("{seconds} s"),
         60.. if seconds % 60 == 0 => format!("{} min", seconds / 60),
         _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_shows_how_well_the_rate_is_known() {
+        let mut test = RunningTest::new("[1/2]".to_owned(), "1 connection", vec![], 60_000, 0);
+        test.live(6_000, (Some(PairId(0)), None), BytesPerSecond(15e6));
+        assert_eq!(test.text(), "1 connection: 120 Mbit/s, 6 s of 1 min");
+        test.looked(Some(0.0312));
+        assert_eq!(test.text(), "1 connection: 120 Mbit/s, ± 3.1 % so far, 6 s of 1 min");
     }
 }

@@ -12,6 +12,12 @@ use crate::plan::node::{Direction, NodeId, PairId};
 /// The format of `events.jsonl`; a reader refuses a newer one by name.
 pub const FORMAT: u32 = 1;
 
+/// [`Failure::phase`] of a data connection that was answered by a reset or an ICMP message although
+/// the receiver listened.
+pub const DATA_PORT_REFUSED: &str = "data port refused";
+/// [`Failure::phase`] of a data connection that nothing answered although the receiver listened.
+pub const DATA_PORT_FILTERED: &str = "data port filtered";
+
 /// An event with the time at which the coordinator took it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
@@ -71,6 +77,13 @@ pub enum Event {
         node: Option<NodeId>,
         direction: Option<Direction>,
         rate: BytesPerSecond,
+    },
+    /// How well the rate of a test with `duration: auto` is known so far, for the eye.
+    Looked {
+        step: usize,
+        direction: Direction,
+        /// Half-width as a share of the rate; `None` while nothing tells it.
+        half_width_share: Option<f64>,
     },
     Measured {
         measurement: Measurement,

@@ -110,7 +110,10 @@ impl RunRecord {
         }
         self.ended_unix_ms = moment.unix_ms;
         match &moment.event {
-            Event::RunStarted { .. } | Event::TestStarted { .. } | Event::Live { .. } => (),
+            Event::RunStarted { .. }
+            | Event::TestStarted { .. }
+            | Event::Live { .. }
+            | Event::Looked { .. } => (),
             Event::NodeReady { node, clock, agent, accepted_host_key } => {
                 let node = self.node_mut(*node);
                 node.clock = Some(*clock);

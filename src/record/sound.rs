@@ -40,6 +40,7 @@ impl Setup {
             Event::Live { step, pair, node, .. } => {
                 known.step(*step).or_else(|| known.pairs(*pair)).or_else(|| known.nodes(*node))
             }
+            Event::Looked { step, .. } => known.step(*step),
             Event::Measured { measurement } => known.measurement(measurement),
             Event::SeriesFinished { series } => known
                 .step(series.step)

@@ -4,4 +4,5 @@
 mod layers;
 mod runbooks;
 mod docs;
+mod executor;
 mod end_to_end;

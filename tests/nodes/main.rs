@@ -4,14 +4,19 @@
 //! reason, or fails with `REDOLINE_LAB=required`.
 
 mod cleanup;
+mod faults;
 mod login;
+mod peers;
 mod runs;
 mod scene;
 mod trouble;
 
 use std::process::ExitCode;
 
+use redoline_lab::harness::LabCase;
+
 fn main() -> ExitCode {
     let tests = [runs::TESTS, login::TESTS, trouble::TESTS, cleanup::TESTS].concat();
-    redoline_lab::harness::run(tests)
+    let rows = faults::cases().into_iter().chain(peers::cases());
+    redoline_lab::harness::run_cases(tests.into_iter().map(LabCase::from).chain(rows))
 }

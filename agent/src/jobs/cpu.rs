@@ -1,6 +1,9 @@
-//! Processor time of the whole host between two moments, from /proc/stat.
+//! Processor time between two moments: of the whole host from /proc/stat, of a thread from its clock.
 
 use std::fs;
+use std::time::Duration;
+
+use crate::sys::clock::thread_cpu;
 
 /// Counters of /proc/stat at one moment, in ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +33,42 @@ pub struct HostLoad {
     pub share: f64,
     /// 0 to 1.
     pub busiest_core_share: f64,
+    /// Of the time of that core, 0 to 1.
+    pub busiest_core_softirq_share: f64,
+}
+
+/// What a thread had of the processors up to a moment.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ThreadUse {
+    pub cpu: Duration,
+    /// It could have run, and others did; `None` where the kernel does not count it.
+    pub wait: Option<Duration>,
+}
+
+impl ThreadUse {
+    /// Of the calling thread.
+    pub fn now() -> Self {
+        // Not /proc/thread-self, which came with Linux 3.17.
+        let path = format!("/proc/self/task/{}/schedstat", nix::unistd::gettid());
+        let wait = fs::read_to_string(path).ok().and_then(|text| parse_run_delay(&text));
+        Self { cpu: thread_cpu(), wait }
+    }
+
+    /// From `before` on.
+    pub fn since(self, before: Self) -> Self {
+        let wait = self.wait.zip(before.wait);
+        Self {
+            cpu: self.cpu.saturating_sub(before.cpu),
+            wait: wait.map(|(now, before)| now.saturating_sub(before)),
+        }
+    }
+}
+
+/// "run wait slices" in nanoseconds (sched-stats); all 0 where the kernel was told not to count.
+fn parse_run_delay(text: &str) -> Option<Duration> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (run, wait, slices) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (run > 0 || wait > 0 || slices > 0).then(|| Duration::from_nanos(wait))
 }
 
 impl CpuTicks {
@@ -46,13 +85,15 @@ impl CpuTicks {
         }
         let cores = later.cores.len() as f64;
         let of_total = |ticks: u64| ticks as f64 / all.total as f64;
-        let busiest = self.cores.iter().zip(&later.cores).map(|(a, b)| a.until(*b).busy_share());
+        let cores_each = self.cores.iter().zip(&later.cores).map(|(a, b)| a.until(*b));
+        let busiest = cores_each.max_by(|a, b| a.busy_share().total_cmp(&b.busy_share()))?;
         Some(HostLoad {
             busy_cores: of_total(all.busy) * cores,
             softirq_cores: of_total(all.softirq) * cores,
             steal_cores: of_total(all.steal) * cores,
             share: of_total(all.busy + all.steal),
-            busiest_core_share: busiest.fold(0.0, f64::max),
+            busiest_core_share: busiest.busy_share(),
+            busiest_core_softirq_share: busiest.softirq_share(),
         })
     }
 }
@@ -69,7 +110,15 @@ impl Ticks {
     }
 
     fn busy_share(self) -> f64 {
-        if self.total == 0 { 0.0 } else { self.busy as f64 / self.total as f64 }
+        self.of_total(self.busy)
+    }
+
+    fn softirq_share(self) -> f64 {
+        self.of_total(self.softirq)
+    }
+
+    fn of_total(self, ticks: u64) -> f64 {
+        if self.total == 0 { 0.0 } else { ticks as f64 / self.total as f64 }
     }
 }
 
@@ -125,6 +174,17 @@ mod tests {
         assert_eq!(load.steal_cores, 0.1);
         assert_eq!(load.share, 0.55);
         assert_eq!(load.busiest_core_share, 0.8);
+        assert_eq!(load.busiest_core_softirq_share, 0.2);
+    }
+
+    #[test]
+    fn a_thread_s_wait_is_known_only_where_it_is_counted() {
+        assert_eq!(parse_run_delay("0 47340 1\n"), Some(Duration::from_nanos(47_340)));
+        assert_eq!(parse_run_delay("0 0 0\n"), None, "sched_schedstats is off");
+        assert_eq!(parse_run_delay(""), None);
+        let (unknown, known) = (ThreadUse::default(), ThreadUse::now());
+        assert_eq!(known.since(unknown).wait, None);
+        assert_eq!(known.since(unknown).cpu, known.cpu);
     }
 
     #[test]

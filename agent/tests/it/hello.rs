@@ -1,5 +1,6 @@
 //! The first words, and the lock that they take.
 
+use redoline_proto::PROTOCOL;
 use tonic::Code;
 
 use crate::support::{Agent, hello};
@@ -50,7 +51,8 @@ async fn another_protocol_is_refused_before_anything_else() {
     strange.protocol += 1;
     let status = agent.client.hello(strange).await.unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("speaks protocol 1"), "{}", status.message());
+    let text = format!("speaks protocol {PROTOCOL}");
+    assert!(status.message().contains(&text), "{}", status.message());
     // The lock was not taken for it.
     Agent::silent().await.client.hello(hello(&agent.lock)).await.unwrap();
 }

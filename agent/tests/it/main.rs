@@ -4,8 +4,12 @@
 
 mod support;
 
+mod encoding;
 mod ends;
+mod finish;
 mod hello;
 mod process;
 mod refusals;
+mod sockets;
+mod sync;
 mod transfer;

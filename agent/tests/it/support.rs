@@ -88,6 +88,10 @@ impl Client {
         self.0.go(pb::JobRequest { job: job.0 }).await.unwrap().into_inner().known
     }
 
+    pub async fn finish(&mut self, job: JobId) -> bool {
+        self.0.finish(pb::JobRequest { job: job.0 }).await.unwrap().into_inner().known
+    }
+
     pub async fn cancel(&mut self, job: JobId) -> bool {
         self.0.cancel(pb::JobRequest { job: job.0 }).await.unwrap().into_inner().known
     }

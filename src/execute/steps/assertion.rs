@@ -11,7 +11,7 @@ pub fn check(run: &Run<'_>, at: At<'_>, spec: &AssertSpec) -> StepOutcome {
     let mut untrue = Vec::new();
     let mut unknown = Vec::new();
     for id in spec.pairs.iter().copied() {
-        let context = run.results.context(id, run.plan.pair(id), at.direction);
+        let context = run.results.context(id, None, run.plan.pair(id), at.direction);
         for expression in &spec.that {
             match expression.holds(&context) {
                 Ok(true) => (),

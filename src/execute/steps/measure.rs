@@ -1,18 +1,24 @@
-//! One measurement of one pair, or of several together.
+//! One measurement of one pair, or of several together, in one direction or both at once.
 
 use futures_util::future::join_all;
 use redoline_proto::transfer::SocketRequest;
-use redoline_proto::units::{Bytes, BytesPerSecond, milliseconds};
+use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::At;
+use super::announce;
+use super::request::{request, test};
+use super::room;
+use crate::analysis::mtu;
+use crate::analysis::sync;
 use crate::analysis::throughput::{Summary, summarise};
 use crate::execute::failure;
+use crate::execute::looks::Looks;
 use crate::execute::results::PathResult;
 use crate::execute::run::Run;
-use crate::execute::transfer::{self, Test};
-use crate::plan::node::{NodeId, PairId};
-use crate::plan::step::{Nodes, ThroughputSpec};
-use crate::record::event::{Event, StepFailure};
+use crate::execute::transfer::{self, Connected};
+use crate::plan::node::{Direction, PairId};
+use crate::plan::step::{Nodes, TestTime, ThroughputSpec};
+use crate::record::event::StepFailure;
 use crate::record::measurement::{
     Failure, Measurement, MeasurementId, PairTransfer, Throughput, TransferRequest,
 };
@@ -26,19 +32,38 @@ pub struct Parameters {
     /// As the runbook has it.
     pub socket_buffer: String,
     pub mtu: Option<u32>,
+    /// At which the interfaces are held meanwhile.
+    pub interface_mtu: Option<u32>,
+    /// Why this is measured once more, for people.
+    pub note: Option<String>,
 }
 
 /// A measurement that gave at least a part of its result.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub id: MeasurementId,
+    pub direction: Direction,
     pub summary: Summary,
     /// What was asked for; `None` when the system tuned it.
     pub socket_buffer_bytes: Option<u64>,
+    /// Of both directions.
     pub failures: Vec<StepFailure>,
+    /// The other direction, when both were measured at once.
+    pub reverse: Option<Box<Measured>>,
 }
 
-/// Measures `pairs` from one barrier on. An `Err` has nothing that was measured.
+impl Measured {
+    pub fn rate(&self) -> Option<BytesPerSecond> {
+        self.summary.rate()
+    }
+
+    pub fn half_width(&self) -> Option<BytesPerSecond> {
+        self.summary.steady.as_ref().and_then(|steady| steady.half_width)
+    }
+}
+
+/// Measures `pairs` from one barrier on. An `Err` has nothing of the step's direction that was
+/// measured.
 pub async fn measure(
     run: &mut Run<'_>,
     at: At<'_>,
@@ -48,37 +73,60 @@ pub async fn measure(
 ) -> Result<Measured, Vec<StepFailure>> {
     let none = |failure: Failure| vec![StepFailure { pair: None, failure }];
     run.may_start().map_err(none)?;
-    announce(run, at, spec, pairs, parameters).await;
-    let transfers = transfer_all(run, at, spec, pairs, parameters).await;
+    if let Some(lacking) = room::lacking(run.plan, pairs, &directions(at, spec)) {
+        return Err(none(lacking));
+    }
+    announce::test(run, at, spec, pairs, parameters).await;
+    let directions = transfer_all(run, at, spec, pairs, parameters).await;
 
-    run.count_sent(transfers.iter().map(sent).sum());
-    let failures: Vec<StepFailure> = transfers
-        .iter()
+    let all = || directions.iter().flat_map(|(_, transfers)| transfers);
+    run.count_sent(all().map(sent).sum());
+    let failures: Vec<StepFailure> = all()
         .filter_map(|transfer| {
             let failure = transfer.failure.clone()?;
             Some(StepFailure { pair: Some(transfer.pair), failure })
         })
         .collect();
-    if transfers.iter().all(|transfer| transfer.receiver.samples.is_empty()) {
-        return Err(failures);
+    let mut measured = Vec::new();
+    for (direction, transfers) in directions {
+        if transfers.iter().all(|transfer| transfer.receiver.samples.is_empty()) {
+            continue;
+        }
+        let request = request(run, spec, pairs, parameters);
+        measured.push(keep(run, at, direction, request, transfers).await);
     }
-    let throughput = Throughput {
-        id: run.next_measurement(),
-        step: at.index,
-        direction: at.direction,
-        request: request(run, spec, pairs, parameters),
-        pairs: transfers,
+    let place = measured.iter().position(|one| one.direction == at.direction);
+    let Some(mut main) = place.map(|place| measured.swap_remove(place)) else {
+        return Err(failures);
     };
-    let summary = summarise(&throughput);
-    remember_paths(run, at, &throughput, &summary);
-    let id = throughput.id;
+    main.reverse = measured.pop().map(Box::new);
+    Ok(Measured { failures, ..main })
+}
+
+/// Takes the measurement into the record, and what it says into the run's results.
+async fn keep(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    direction: Direction,
+    request: TransferRequest,
+    pairs: Vec<PairTransfer>,
+) -> Measured {
+    let id = run.next_measurement();
+    let throughput = Throughput { id, step: at.index, direction, request, pairs };
+    let mut summary = mtu::checked(&run.setup, summarise(&throughput));
+    for (of_pair, transfer) in summary.pairs.iter_mut().zip(&throughput.pairs) {
+        let sync = sync::summarise(&throughput.request, transfer);
+        of_pair.sync = of_pair.sync.take().or(sync);
+    }
+    remember_paths(run, &throughput, &summary);
+    let socket_buffer_bytes = throughput.request.socket.socket_buffer_bytes;
     run.measured(Measurement::Throughput(Box::new(throughput))).await;
-    let socket_buffer_bytes = parameters.socket.socket_buffer_bytes;
-    Ok(Measured { id, summary, socket_buffer_bytes, failures })
+    let failures = Vec::new();
+    Measured { id, direction, summary, socket_buffer_bytes, failures, reverse: None }
 }
 
 /// What a pair's sender sent; of one that was lost, at least what arrived.
-fn sent(transfer: &PairTransfer) -> u64 {
+pub fn sent(transfer: &PairTransfer) -> u64 {
     let written = transfer.sender.end.as_ref().map_or(0, |end| {
         let streams = end.streams.iter();
         streams.map(|stream| stream.bytes).sum()
@@ -87,21 +135,35 @@ fn sent(transfer: &PairTransfer) -> u64 {
     written.max(arrived)
 }
 
+fn directions(at: At<'_>, spec: &ThroughputSpec) -> Vec<Direction> {
+    match spec.both_directions {
+        false => vec![at.direction],
+        true => vec![at.direction, at.direction.swapped()],
+    }
+}
+
 async fn transfer_all(
     run: &mut Run<'_>,
     at: At<'_>,
     spec: &ThroughputSpec,
     pairs: &[PairId],
     parameters: &Parameters,
-) -> Vec<PairTransfer> {
+) -> Vec<(Direction, Vec<PairTransfer>)> {
+    let directions = directions(at, spec);
     let test = test(run, spec, pairs, parameters);
-    run.promise(test.bytes_max.map(|each| Bytes(each.0.saturating_mul(pairs.len() as u64))));
-    let jobs: Vec<_> = pairs.iter().map(|pair| (*pair, run.next_job())).collect();
+    let senders = (pairs.len() * directions.len()) as u64;
+    run.promise(test.bytes_max.map(|each| Bytes(each.0.saturating_mul(senders))));
+    let of_direction = |direction: &Direction| {
+        let direction = *direction;
+        pairs.iter().map(move |pair| (direction, *pair))
+    };
+    let wanted: Vec<(Direction, PairId)> = directions.iter().flat_map(of_direction).collect();
+    let jobs: Vec<_> = wanted.iter().map(|place| (*place, run.next_job())).collect();
     let run = &*run;
-    let connecting = jobs.into_iter().map(|(pair, (job, token))| {
+    let connecting = jobs.into_iter().map(|((direction, pair), (job, token))| {
         let test = &test;
         async move {
-            match run.ends(pair, at.direction, at.index) {
+            match run.ends(pair, direction, at.index) {
                 Ok(ends) => transfer::connect(ends, job, token, test).await,
                 Err(failure) => Err(failed(pair, failure)),
             }
@@ -109,13 +171,30 @@ async fn transfer_all(
     });
     // The barrier: nobody starts before everybody's connections stand or have failed.
     let connected = join_all(connecting).await;
+    let looks = looks(spec, &directions, &connected);
     let running = connected.into_iter().map(|pair| async {
         match pair {
-            Ok(connected) => transfer::run(connected, &run.events).await,
+            Ok(connected) => transfer::run(connected, &run.events, looks.as_ref()).await,
             Err(failed) => failed,
         }
     });
-    join_all(running).await
+    let mut done = join_all(running).await.into_iter();
+    let each = |direction| (direction, done.by_ref().take(pairs.len()).collect());
+    directions.into_iter().map(each).collect()
+}
+
+/// With `duration: auto`: of the pairs whose connections stand.
+fn looks(
+    spec: &ThroughputSpec,
+    directions: &[Direction],
+    connected: &[Result<Connected<'_>, PairTransfer>],
+) -> Option<Looks> {
+    let TestTime::Auto { target, max } = spec.time else { return None };
+    let lanes = directions.iter().map(|direction| {
+        let standing = connected.iter().flatten().filter(|one| one.direction() == *direction);
+        (*direction, standing.map(|one| one.transfer().clone()).collect())
+    });
+    Some(Looks::new(target, max, lanes))
 }
 
 fn failed(pair: PairId, failure: Failure) -> PairTransfer {
@@ -127,100 +206,17 @@ fn failed(pair: PairId, failure: Failure) -> PairTransfer {
     }
 }
 
-fn test(run: &Run<'_>, spec: &ThroughputSpec, pairs: &[PairId], parameters: &Parameters) -> Test {
-    let senders = pairs.len().max(1) as u64;
-    Test {
-        num_conn: parameters.num_conn,
-        duration: spec.time.longest(),
-        reading: spec.interval,
-        message: spec.message,
-        payload: spec.payload,
-        socket: parameters.socket.clone(),
-        rate: rate_limit(run, pairs),
-        bytes_max: run.bytes_left().map(|left| Bytes((left.0 / senders).max(1))),
-        guard: run.guard(),
+/// Rates and round trips of single pairs are what later bandwidth-delay products rest on; an encoded
+/// payload is not what the path carried.
+fn remember_paths(run: &mut Run<'_>, throughput: &Throughput, summary: &Summary) {
+    if throughput.request.encoding.is_some() {
+        return;
     }
-}
-
-/// The runbook's limit is per node. A node that is in several pairs of this test gets its limit
-/// once, so each of those pairs gets its share.
-fn rate_limit(run: &Run<'_>, pairs: &[PairId]) -> Option<BytesPerSecond> {
-    let pairs_of = |node: NodeId| {
-        let has = |pair: &&PairId| {
-            let nodes = run.plan.pair(**pair);
-            nodes.primary == node || nodes.standby == node
-        };
-        pairs.iter().filter(has).count()
-    };
-    let most = (0..run.plan.nodes.len()).map(NodeId).map(pairs_of).max().unwrap_or(1).max(1);
-    run.plan.limits.rate.map(|rate| BytesPerSecond(rate.0 / most as f64))
-}
-
-fn request(
-    run: &Run<'_>,
-    spec: &ThroughputSpec,
-    pairs: &[PairId],
-    parameters: &Parameters,
-) -> TransferRequest {
-    TransferRequest {
-        nodes: parameters.nodes,
-        num_conn: parameters.num_conn,
-        duration_ms: milliseconds(spec.time.longest()),
-        auto_target: None,
-        mode: spec.mode.key().to_owned(),
-        acknowledge: None,
-        delay_us: None,
-        network_timeout_ms: None,
-        encoding: spec.encoding,
-        compressible_share: None,
-        both_directions: false,
-        interface_mtu_bytes: None,
-        interval_ms: milliseconds(spec.interval),
-        message_bytes: spec.message.0,
-        payload: spec.payload,
-        socket_buffer: parameters.socket_buffer.clone(),
-        mtu_bytes: parameters.mtu,
-        socket: parameters.socket.clone(),
-        rate_limit: rate_limit(run, pairs),
-    }
-}
-
-async fn announce(
-    run: &Run<'_>,
-    at: At<'_>,
-    spec: &ThroughputSpec,
-    pairs: &[PairId],
-    parameters: &Parameters,
-) {
-    let count = match parameters.num_conn {
-        1 => "1 connection".to_owned(),
-        many => format!("{many} connections"),
-    };
-    let mut text = count;
-    if parameters.socket_buffer != "auto" {
-        text.push_str(&format!(", socket buffer {}", parameters.socket_buffer));
-    }
-    if let Some(mtu) = parameters.mtu {
-        text.push_str(&format!(", MTU {mtu}"));
-    }
-    run.events
-        .send(Event::TestStarted {
-            step: at.index,
-            text,
-            pairs: pairs.to_vec(),
-            node: None,
-            expected_ms: milliseconds(spec.time.longest()),
-        })
-        .await;
-}
-
-/// Rates and round trips of single pairs are what later bandwidth-delay products rest on.
-fn remember_paths(run: &mut Run<'_>, at: At<'_>, throughput: &Throughput, summary: &Summary) {
     for (transfer, of_pair) in throughput.pairs.iter().zip(&summary.pairs) {
         let Some(steady) = &of_pair.steady else { continue };
         run.results.add_path(PathResult {
             pair: transfer.pair,
-            direction: at.direction,
+            direction: throughput.direction,
             rate: steady.rate,
             min_rtt: of_pair.rtt.min,
         });

@@ -1,17 +1,30 @@
 //! From a step to what it does.
 
+pub mod announce;
 pub mod assertion;
+pub mod carried;
+pub mod climb;
+pub mod frequency;
+pub mod interface_mtu;
 pub mod measure;
+pub mod path;
+pub mod register;
+pub mod request;
+pub mod room;
 pub mod socket;
 pub mod storage;
 pub mod sweep;
 pub mod throughput;
 
+#[cfg(test)]
+mod samples;
+
 use crate::plan::node::{Direction, PairId};
-use crate::plan::step::{Action, Step, TopologySpec};
+use crate::plan::step::{
+    Action, InterfaceMtuSpec, PathSpec, Step, SweepSpec, ThroughputSpec, TopologySpec,
+};
 use crate::record::event::{StepFailure, StepOutcome};
 
-use super::failure;
 use super::run::Run;
 
 /// The step that is running.
@@ -29,24 +42,19 @@ pub async fn run(run: &mut Run<'_>, index: usize, step: &Step) -> StepOutcome {
     let failures = match &step.action {
         Action::SwapRoles => Vec::new(),
         Action::Topology(spec) => topology(run, spec).await,
-        Action::Throughput(spec) => match wanted_pairs(run, step, &spec.pairs) {
-            Wanted { pairs, failures } if pairs.is_empty() => return not_wanted(step, failures),
-            Wanted { pairs, mut failures } => {
-                failures.extend(throughput::run(run, at, spec, &pairs).await);
-                failures
+        Action::Path(PathSpec { pairs, .. })
+        | Action::Throughput(ThroughputSpec { pairs, .. })
+        | Action::Sweep(SweepSpec { throughput: ThroughputSpec { pairs, .. }, .. })
+        | Action::InterfaceMtu(InterfaceMtuSpec {
+            throughput: ThroughputSpec { pairs, .. }, ..
+        }) => {
+            let Wanted { pairs, mut failures } = wanted_pairs(run, step, pairs);
+            if pairs.is_empty() {
+                return not_wanted(step, failures);
             }
-        },
-        Action::Sweep(spec) => match wanted_pairs(run, step, &spec.throughput.pairs) {
-            Wanted { pairs, failures } if pairs.is_empty() => return not_wanted(step, failures),
-            Wanted { pairs, mut failures } => {
-                failures.extend(sweep::run(run, at, spec, &pairs).await);
-                failures
-            }
-        },
-        Action::Path(_) | Action::InterfaceMtu(_) => vec![StepFailure {
-            pair: None,
-            failure: failure::could_not_measure(None, "plan", "not built"),
-        }],
+            failures.extend(of_pairs(run, at, &step.action, &pairs).await);
+            failures
+        }
         Action::StorageRead(spec) => match wanted_at_all(run, step) {
             Ok(()) => storage::run(run, at, spec).await,
             Err(outcome) => return outcome,
@@ -58,6 +66,24 @@ pub async fn run(run: &mut Run<'_>, index: usize, step: &Step) -> StepOutcome {
     };
     run.note(&failures).await;
     if failures.is_empty() { StepOutcome::Passed } else { StepOutcome::Failed { failures } }
+}
+
+/// Of the actions that are about pairs.
+async fn of_pairs(
+    run: &mut Run<'_>,
+    at: At<'_>,
+    action: &Action,
+    pairs: &[PairId],
+) -> Vec<StepFailure> {
+    match action {
+        Action::Path(spec) => path::run(run, at, spec, pairs).await,
+        Action::Throughput(spec) => throughput::run(run, at, spec, pairs).await,
+        Action::Sweep(spec) => sweep::run(run, at, spec, pairs).await,
+        Action::InterfaceMtu(spec) => interface_mtu::run(run, at, spec, pairs).await,
+        Action::Topology(_) | Action::SwapRoles | Action::StorageRead(_) | Action::Assert(_) => {
+            Vec::new()
+        }
+    }
 }
 
 async fn topology(run: &mut Run<'_>, spec: &TopologySpec) -> Vec<StepFailure> {
@@ -76,7 +102,7 @@ fn wanted_pairs(run: &Run<'_>, step: &Step, pairs: &[PairId]) -> Wanted {
     };
     let mut wanted = Wanted { pairs: Vec::new(), failures: Vec::new() };
     for pair in pairs {
-        let context = run.results.context(*pair, run.plan.pair(*pair), step.direction);
+        let context = run.context(*pair, step.direction);
         match when.holds(&context) {
             Ok(true) => wanted.pairs.push(*pair),
             Ok(false) => (),

@@ -25,21 +25,52 @@ pub fn request(
     spec: &ThroughputSpec,
     pair: PairId,
 ) -> Result<SocketRequest, String> {
-    let socket_buffer_bytes = match spec.socket_buffer {
-        BufferSize::Auto => None,
-        BufferSize::Fixed(bytes) => Some(bytes.0),
-        BufferSize::TimesBdp(factor) => Some(times_bdp(run, at, pair, factor)?),
-    };
     if let Some(why_not) = spec.mtu.and_then(|mtu| not_testable(run, pair, mtu)) {
         return Err(why_not);
     }
-    let mss_bytes = spec.mtu.map(|mtu| mtu - headers(run, pair));
+    let bytes = |size: BufferSize| match size {
+        BufferSize::Auto => Ok(None),
+        BufferSize::Fixed(bytes) => Ok(Some(bytes.0)),
+        BufferSize::TimesBdp(factor) => times_bdp(run, at, pair, factor).map(Some),
+    };
+    let buffers = Buffers::of(spec);
     Ok(SocketRequest {
-        socket_buffer_bytes,
+        socket_buffer_bytes: bytes(buffers.both)?,
+        send_buffer_bytes: bytes(buffers.send)?,
+        receive_buffer_bytes: bytes(buffers.receive)?,
         congestion_control: spec.congestion_control.clone(),
-        mss_bytes,
-        ..SocketRequest::default()
+        mss_bytes: spec.mtu.map(|mtu| mtu.saturating_sub(headers(run, pair))),
+        dscp: spec.dscp,
+        device: spec.device.clone(),
+        source_port_base: spec.source_port_base.map(u32::from),
+        pacing_bytes_per_second: spec.pacing.map(|rate| rate.0),
     })
+}
+
+/// What is asked for each buffer; `Auto` asks for nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Buffers {
+    both: BufferSize,
+    send: BufferSize,
+    receive: BufferSize,
+}
+
+impl Buffers {
+    /// A buffer of its own that is left to the system cannot be said beside one for both, which is
+    /// then asked for where it still holds.
+    fn of(spec: &ThroughputSpec) -> Self {
+        let both = spec.socket_buffer;
+        let own = |buffer: Option<BufferSize>| buffer.unwrap_or_default();
+        let auto = Some(BufferSize::Auto);
+        match spec.send_buffer == auto || spec.receive_buffer == auto {
+            false => Self { both, send: own(spec.send_buffer), receive: own(spec.receive_buffer) },
+            true => Self {
+                both: BufferSize::Auto,
+                send: spec.send_buffer.unwrap_or(both),
+                receive: spec.receive_buffer.unwrap_or(both),
+            },
+        }
+    }
 }
 
 /// The best steady rate so far in this direction, else the need, else the declared bandwidth; times
@@ -51,7 +82,7 @@ fn times_bdp(run: &Run<'_>, at: At<'_>, pair: PairId, factor: f64) -> Result<u64
         .or_else(|| needed_rate(run))
         .or(run.plan.configuration.network.bandwidth)
         .ok_or("a multiple of the BDP needs a rate: measure one first, or state a need")?;
-    let rtt = run.results.min_rtt(pair).ok_or(
+    let rtt = run.min_rtt(pair, at.direction).ok_or(
         "a multiple of the BDP needs a round-trip time, and none was measured on the pair",
     )?;
     Ok(bdp::times_bdp(factor, rate, rtt).0)

@@ -207,7 +207,7 @@ async fn finish_series(
         if of_pattern.len() < 2 {
             continue;
         }
-        run.begin_series(Series {
+        let series = run.begin_series(Series {
             id: 0,
             step: at.index,
             kind: SeriesKind::Sweep,
@@ -220,11 +220,11 @@ async fn finish_series(
             until: Default::default(),
             stopped_because: StoppedBecause::Interrupted,
         });
-        run.finish_series(match whole {
+        let why = match whole {
             true => StoppedBecause::AllValues,
             false => StoppedBecause::Failure,
-        })
-        .await;
+        };
+        run.finish_series(series, why).await;
     }
 }
 

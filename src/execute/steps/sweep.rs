@@ -5,8 +5,9 @@ use redoline_proto::units::Bytes;
 
 use super::At;
 use super::measure::{Measured, measure};
+use super::register::register;
 use super::socket;
-use super::throughput::{parameters, register};
+use super::throughput::parameters;
 use crate::execute::run::Run;
 use crate::plan::node::PairId;
 use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Until, Vary};
@@ -53,15 +54,16 @@ async fn sweep_pair(
     let mut failures = Vec::new();
     let mut best: Option<Measured> = None;
     let mut stopped_because = StoppedBecause::AllValues;
-    run.begin_series(series_of(at, spec, pair));
+    let series = run.begin_series(series_of(at, spec, pair));
     for value in values(&spec.vary) {
         if let Some(remark) = why_not(run, pair, value) {
-            run.add_point(point(value, None, Some(remark)));
+            run.add_point(series, point(value, None, Some(remark)));
             continue;
         }
         let of_value = match measure_value(run, at, &spec.throughput, pair, value).await {
             Ok(measured) => {
-                run.add_point(point(value, Some(&measured), None));
+                let why = measured.summary.not_testable.clone();
+                run.add_point(series, point(value, Some(&measured), why));
                 let of_value = measured.failures.clone();
                 if rate(&measured) > best.as_ref().and_then(rate) {
                     best = Some(measured);
@@ -70,7 +72,7 @@ async fn sweep_pair(
             }
             Err(of_value) => {
                 let remark = of_value.first().map(|failure| failure.failure.text.clone());
-                run.add_point(point(value, None, remark));
+                run.add_point(series, point(value, None, remark));
                 of_value
             }
         };
@@ -84,7 +86,7 @@ async fn sweep_pair(
     if let Some(measured) = &best {
         register(run, at, &[pair], measured, |result| result);
     }
-    run.finish_series(stopped_because).await;
+    run.finish_series(series, stopped_because).await;
     failures
 }
 
@@ -120,7 +122,7 @@ fn ends_the_sweep(failure: &StepFailure) -> Option<StoppedBecause> {
 }
 
 fn rate(measured: &Measured) -> Option<f64> {
-    measured.summary.rate().map(|rate| rate.0)
+    measured.rate().map(|rate| rate.0)
 }
 
 fn values(vary: &Vary) -> Vec<Value> {

@@ -154,7 +154,7 @@ fn interface(
     text.push_str(&mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}")));
     match used {
         Some(used) if Some(used) != route.as_ref() => {
-            text.push_str(&format!("; carried by {used}"))
+            text.push_str(&format!("; carried by {used}"));
         }
         Some(_) => text.push_str("; carried the stream"),
         None => (),

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     iperf::{Protocol, Traffic, received_bps},
     lab::Lab,
-    node::LabNode,
-    wan::{Burst, WanSpec},
+    node::{LabNode, Side},
+    wan::{Burst, Icmp, WanSpec},
 };
 
 /// What was measured. [`CheckReport::problems`] says what is wrong with it.
@@ -52,6 +52,9 @@ const FLOWS: u64 = 8;
 /// IP and TCP headers with the timestamp option.
 const TCP_HEADER_BYTES: u32 = 52;
 
+/// The timestamp option, which an MSS counts in.
+const TCP_OPTION_BYTES: u32 = 12;
+
 /// IP and UDP headers.
 const UDP_HEADER_BYTES: u32 = 28;
 
@@ -66,6 +69,7 @@ impl Lab {
         let wan = self.wan();
         self.set_wan(&WanSpec {
             burst: wan.burst.filter(|burst| is_short(*burst, &wan)),
+            per_flow_credit_bytes: short_credit_bytes(&wan),
             ..wan.clone()
         })?;
         let report = self.measure(&wan);
@@ -96,21 +100,26 @@ impl Lab {
 
     fn rate(&self, pair: (&LabNode, &LabNode), rate_bps: u64, flows: u64) -> Result<Figure> {
         let wan = self.wan();
-        let (protocol, header_bytes, arriving) = if tcp_can_fill(&wan, rate_bps / flows) {
-            (Protocol::Tcp, TCP_HEADER_BYTES, 1.0)
-        } else {
-            (Protocol::Udp, UDP_HEADER_BYTES, 1.0 - wan.loss)
-        };
+        let mtu = wan.mtu_from(pair.0.side());
+        let (protocol, payload_bytes, header_bytes, arriving) =
+            if tcp_can_fill(&wan, rate_bps / flows) {
+                let largest = mtu - TCP_HEADER_BYTES;
+                let clamped = wan.mss_clamp.map_or(largest, |mss| mss - TCP_OPTION_BYTES);
+                (Protocol::Tcp, largest.min(clamped), TCP_HEADER_BYTES, 1.0)
+            } else {
+                let arriving = 1.0 - wan.loss_from(pair.0.side());
+                (Protocol::Udp, mtu - UDP_HEADER_BYTES, UDP_HEADER_BYTES, arriving)
+            };
         let traffic = Traffic {
             protocol,
             streams: flows,
-            payload_bytes: wan.mtu - header_bytes,
+            payload_bytes,
             // More than fits through.
             offered_bps: rate_bps * 12 / 10,
         };
         let log = self.dir().join("check-iperf3.log");
         let measured = received_bps(pair, traffic, SECONDS, &log)? / 1e6;
-        let payload = f64::from(traffic.payload_bytes) / f64::from(wan.mtu);
+        let payload = f64::from(payload_bytes) / f64::from(payload_bytes + header_bytes);
         let expected = rate_bps as f64 * payload * arriving / 1e6;
         Ok(Figure {
             name: format!("{} to {}, flows: {flows}", pair.0.name(), pair.1.name()),
@@ -166,7 +175,7 @@ fn rtt(from: &LabNode, to: &LabNode, rtt: Duration) -> Result<Figure> {
     Ok(Figure { name: "RTT".to_owned(), expected, measured, tolerance, unit: "ms" })
 }
 
-fn ping_times_ms(output: &str) -> Vec<f64> {
+pub(crate) fn ping_times_ms(output: &str) -> Vec<f64> {
     let times = output.lines().filter_map(|line| line.split_once("time=")?.1.split_once(" ms"));
     times.filter_map(|(time, _)| time.parse().ok()).collect()
 }
@@ -181,12 +190,20 @@ fn is_short(burst: Burst, wan: &WanSpec) -> bool {
     slower_bps.is_some_and(|rate_bps| burst.credit_bytes * 8 <= rate_bps / 10)
 }
 
-/// Whether CUBIC keeps a path of this rate busy: it needs default queues, no loss, and a window that
-/// the kernel's default buffers allow.
+/// Of a flow's credit, what is used up well before iperf3 begins to count.
+fn short_credit_bytes(wan: &WanSpec) -> u64 {
+    wan.per_flow_bps.map_or(0, |rate_bps| wan.per_flow_credit_bytes.min(rate_bps / 80))
+}
+
+/// Whether CUBIC keeps a path of this rate busy: it needs default queues, no loss, packets in order, no
+/// black hole, and a window that the kernel's default buffers allow.
 fn tcp_can_fill(wan: &WanSpec, flow_bps: u64) -> bool {
     let has_default_queues = wan.queue_bytes.is_none() && wan.per_flow_queue_bytes.is_none();
     let window_bytes = flow_bps as f64 * wan.rtt.as_secs_f64() / 8.0;
-    has_default_queues && wan.loss == 0.0 && window_bytes < 1e6
+    let is_clean = [Side::Primary, Side::Standby]
+        .iter()
+        .all(|side| wan.loss_from(*side) == 0.0 && wan.icmp_to(*side) == Icmp::Allowed);
+    has_default_queues && is_clean && wan.reorder.is_none() && window_bytes < 1e6
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! The inventory file of a lab, for the controller under test.
 
-use std::{fmt::Write, net::Ipv4Addr, path::PathBuf};
+use std::{
+    fmt::Write,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use crate::{node::Side, units::format_rate};
 
@@ -36,7 +40,7 @@ pub struct InventoryNode {
     /// Its management address.
     pub host: Ipv4Addr,
     /// Its redo address.
-    pub redo: Ipv4Addr,
+    pub redo: IpAddr,
 }
 
 impl Inventory {
@@ -69,6 +73,8 @@ impl Inventory {
                 Side::Primary => format!("thread: {}, ", index + 1),
                 Side::Standby => String::new(),
             };
+            // The colons of an IPv6 address would be YAML's own.
+            let redo = if redo.is_ipv6() { format!("\"{redo}\"") } else { redo.to_string() };
             let entry = format!("    - {{ name: {name}, {thread}host: {host}, redo: {redo} }}");
             line(yaml, &entry);
         }
@@ -102,7 +108,7 @@ mod tests {
             data_port: 5555,
             nodes: vec![
                 node("phx1", Side::Primary, "198.18.0.2", "198.51.100.11"),
-                node("ash1", Side::Standby, "198.18.0.6", "203.0.113.11"),
+                node("ash1", Side::Standby, "198.18.0.6", "2001:db8:200::11"),
             ],
         };
         let expected = "\
@@ -122,7 +128,7 @@ primary:
 standby:
   cluster: lab-ash
   nodes:
-    - { name: ash1, host: 198.18.0.6, redo: 203.0.113.11 }
+    - { name: ash1, host: 198.18.0.6, redo: \"2001:db8:200::11\" }
 ";
         assert_eq!(inventory.to_yaml(), expected);
     }

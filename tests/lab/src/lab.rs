@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     addresses,
+    cgroup::Cgroup,
     directory::{self, LabDirectory},
     inventory::{Inventory, InventoryNode},
-    namespace::Namespace,
+    namespace::{Namespace, Spawned},
     node::{Carrier, LabNode, MANAGEMENT_INTERFACE, Network, Side},
     private_root,
     requirements::why_unavailable,
@@ -31,6 +32,8 @@ pub struct LabSpec {
     pub standby: usize,
     /// The MTU of the redo networks on both sides of the WAN, in bytes.
     pub lan_mtu: u32,
+    /// Whether redo networks and WAN have IPv6 beside IPv4.
+    pub ipv6: bool,
     /// The WAN between them.
     pub wan: WanSpec,
 }
@@ -54,7 +57,7 @@ pub const DATA_PORT: u16 = 5555;
 impl LabSpec {
     /// Two nodes on each side of this WAN, and redo networks that can carry its MTU.
     pub fn new(wan: WanSpec) -> Self {
-        Self { primary: 2, standby: 2, lan_mtu: wan.mtu.max(1500), wan }
+        Self { primary: 2, standby: 2, lan_mtu: wan.mtu_max().max(1500), ipv6: false, wan }
     }
 
     /// The same with this number of nodes on each side.
@@ -85,8 +88,8 @@ impl Lab {
         let directory = LabDirectory::create()?;
         let number = LabNumber::reserve()?;
         let client = Client::create(directory.path())?;
-        let (primary, primary_tun) = topology::router(Side::Primary, &spec.wan, spec.lan_mtu)?;
-        let (standby, standby_tun) = topology::router(Side::Standby, &spec.wan, spec.lan_mtu)?;
+        let (primary, primary_tun) = topology::router(Side::Primary, spec)?;
+        let (standby, standby_tun) = topology::router(Side::Standby, spec)?;
         let mut lab = Self {
             relay: Relay::start(&primary_tun, &standby_tun, &spec.wan)?,
             nodes: Vec::new(),
@@ -139,7 +142,7 @@ impl Lab {
             name: node.name().to_owned(),
             side: node.side(),
             host: node.management(),
-            redo: node.redo(),
+            redo: node.redo().into(),
         });
         Inventory {
             name: "lab".to_owned(),
@@ -160,8 +163,8 @@ impl Lab {
 
     /// Changes the WAN while traffic goes on. The redo networks keep their MTU.
     pub fn set_wan(&self, wan: &WanSpec) -> Result<()> {
-        for router in &self.routers {
-            topology::configure(router, wan)?;
+        for side in [Side::Primary, Side::Standby] {
+            topology::configure(self.router(side), side, wan)?;
         }
         self.relay.set_wan(wan);
         *self.wan.lock().unwrap_or_else(PoisonError::into_inner) = wan.clone();
@@ -185,17 +188,53 @@ impl Lab {
         place.run(&["ip", "link", "set", interface, state]).map(drop)
     }
 
+    /// Gives a node a second interface, [`DETOUR_INTERFACE`](crate::node::DETOUR_INTERFACE), and
+    /// sends what goes to the other side's nodes out there. What they send still comes in at the
+    /// redo interface, and their packets take the same WAN.
+    pub fn misroute(&self, node: &LabNode) -> Result<()> {
+        let index = self.nodes.iter().position(|one| one.name() == node.name());
+        let index = index.with_context(|| format!("the lab has no node `{}`", node.name()))?;
+        topology::misroute(node, self.router(node.side()), index, 1500)
+    }
+
+    /// Gives all processes of a node together no more than this share of one processor (0.2 is a
+    /// fifth). Logins that exist already are left out; what the kernel does for the network is not
+    /// counted.
+    pub fn limit_cpu(&self, node: &LabNode, share: f64) -> Result<()> {
+        node.move_sshd(&self.cpu_group(node, share)?)
+    }
+
+    /// The same for those processes only whose command lines contain `part`, soon after they come, and
+    /// until the result is dropped.
+    pub fn limit_cpu_of(&self, node: &LabNode, part: &str, share: f64) -> Result<Spawned> {
+        let group = self.cpu_group(node, share)?;
+        let (first, rest) = part.split_at(part.chars().next().map_or(0, char::len_utf8));
+        // The brackets keep the pattern from finding the shell that has it in its arguments.
+        let script = format!(
+            "while :; do for process in $(pgrep -f '[{first}]{rest}'); do \
+             echo $process >{}; done; sleep 0.05; done",
+            group.processes().display()
+        );
+        node.spawn(&["sh", "-c", &script], &self.dir().join("limit-cpu.log"))
+    }
+
+    fn cpu_group(&self, node: &LabNode, share: f64) -> Result<Cgroup> {
+        let group = Cgroup::create(&format!("{}-{}", self.directory.name(), node.name()))?;
+        group.limit_cpu(share)?;
+        Ok(group)
+    }
+
     fn add_nodes(&mut self, spec: &LabSpec) -> Result<()> {
         let sides = [(Side::Primary, spec.primary), (Side::Standby, spec.standby)];
         for (side, count) in sides {
             for index in 0..count {
-                let node = self.make_node(side, index)?;
+                let node = self.make_node(side, index, spec.ipv6)?;
                 self.nodes.push(node);
                 let (Some(node), position) = (self.nodes.last(), self.nodes.len() - 1) else {
                     continue;
                 };
                 let router = self.router(side);
-                topology::connect(node, router, self.number.number, position, spec.lan_mtu)?;
+                topology::connect(node, router, self.number.number, position, spec)?;
             }
         }
         let names: Vec<_> =
@@ -210,7 +249,7 @@ impl Lab {
         fs::write(&self.client.known_hosts, known_hosts).context("failed to write `known_hosts`")
     }
 
-    fn make_node(&self, side: Side, index: usize) -> Result<LabNode> {
+    fn make_node(&self, side: Side, index: usize, ipv6: bool) -> Result<LabNode> {
         let name = format!("{}{}", addresses::site(side), index + 1);
         let base = self.dir().join("nodes").join(&name);
         let disk = self.dir().join("disks").join(&name);
@@ -224,6 +263,7 @@ impl Lab {
             side,
             management: addresses::management(self.number.number, self.nodes.len()).1,
             redo: addresses::redo(side, index),
+            redo6: ipv6.then(|| addresses::redo6(side, index)),
             client: self.client.clone(),
             sshd_log: self.dir().join(format!("{name}-sshd.log")),
             sshd: Mutex::new(None),

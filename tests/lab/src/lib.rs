@@ -10,7 +10,7 @@
 //! A node is a set of namespaces (network, mount, UTS, PID) with its own sshd, users, `/etc`,
 //! `/home` and `/tmp`; nothing that it writes reaches the machine's files. The WAN is two TUN
 //! devices and a relay in user space, since many kernels have no netem: delay, rate per direction,
-//! rate per flow, loss, queue, burst credit, MTU. Everything hangs on the process that made it, and
+//! rate per flow, loss, queue, burst credit, MTU, reordering. Everything hangs on the process that made it, and
 //! goes with it, even when it is killed.
 //!
 //! Modules are listed from the pure parts to the whole.
@@ -18,6 +18,7 @@
 pub mod units;
 pub mod wan;
 pub mod namespace;
+mod cgroup;
 mod private_root;
 pub mod ssh;
 pub mod node;
@@ -26,15 +27,19 @@ mod addresses;
 mod directory;
 mod topology;
 pub mod lab;
+mod background;
 mod iperf;
 pub mod check;
+pub mod peers;
 mod requirements;
+pub mod bench;
 pub mod harness;
 
+pub use background::Background;
 pub use check::CheckReport;
 pub use inventory::Inventory;
 pub use lab::{Lab, LabSpec};
 pub use namespace::{Namespace, Process, Spawned};
 pub use node::{Carrier, LabNode, Network, Side};
 pub use requirements::why_unavailable;
-pub use wan::{Burst, Icmp, WanSpec};
+pub use wan::{Burst, Icmp, Reorder, WanSpec};

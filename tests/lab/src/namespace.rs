@@ -187,6 +187,16 @@ impl Namespace {
 
     /// Starts a command inside and leaves it running, its output going to a file outside.
     pub fn spawn(&self, argv: &[&str], log: &Path) -> Result<Spawned> {
+        self.start(command(argv), argv, log)
+    }
+
+    /// As [`Namespace::spawn`], but in the session of this process. The kernel shares processor time
+    /// among sessions first, and only then among the processes of one (sched(7), autogroup).
+    pub(crate) fn spawn_in_this_session(&self, argv: &[&str], log: &Path) -> Result<Spawned> {
+        self.start(command_in_this_session(argv), argv, log)
+    }
+
+    fn start(&self, mut command: Command, argv: &[&str], log: &Path) -> Result<Spawned> {
         let what = format!("`{}` on `{}`", argv.join(" "), self.name);
         let log = fs::OpenOptions::new()
             .create(true)
@@ -195,7 +205,6 @@ impl Namespace {
             .with_context(|| format!("failed to open the log `{}`", log.display()))?;
         let child = self
             .enter(|| {
-                let mut command = command(argv);
                 command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
                 Ok(command.spawn()?)
             })
@@ -355,13 +364,18 @@ fn init(host_name: &str) -> io::Result<Child> {
 
 /// A command with a clean environment and a session of its own, so that Ctrl-C does not reach it.
 fn command(argv: &[&str]) -> Command {
+    let mut command = command_in_this_session(argv);
+    // SAFETY: the function makes one system call; it neither allocates nor locks.
+    unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) };
+    command
+}
+
+fn command_in_this_session(argv: &[&str]) -> Command {
     let (program, arguments) = argv.split_first().unwrap_or((&"true", &[]));
     let mut command = Command::new(program);
     command.args(arguments).current_dir("/").env_clear();
     command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     command.env("HOME", "/root").env("LANG", "C.UTF-8");
-    // SAFETY: the function makes one system call; it neither allocates nor locks.
-    unsafe { command.pre_exec(|| Ok(setsid().map(drop)?)) };
     command
 }
 

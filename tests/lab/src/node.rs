@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, Permissions},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, Ipv6Addr},
     ops::Deref,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 
 use crate::{
+    cgroup::Cgroup,
     namespace::{Namespace, Spawned},
     private_root::{self, Upper},
     ssh::{self, Client},
@@ -54,6 +55,7 @@ pub struct LabNode {
     pub(crate) side: Side,
     pub(crate) management: Ipv4Addr,
     pub(crate) redo: Ipv4Addr,
+    pub(crate) redo6: Option<Ipv6Addr>,
     pub(crate) client: Client,
     pub(crate) sshd_log: PathBuf,
     // Before the namespaces: a server is stopped before its init is.
@@ -66,6 +68,8 @@ pub struct LabNode {
 pub const MANAGEMENT_INTERFACE: &str = "mgmt0";
 /// See [`MANAGEMENT_INTERFACE`].
 pub const REDO_INTERFACE: &str = "redo0";
+/// The second interface of a node that [`crate::Lab::misroute`] was done to.
+pub const DETOUR_INTERFACE: &str = "other0";
 
 const SSHD_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -87,6 +91,11 @@ impl LabNode {
     /// Its address for redo.
     pub fn redo(&self) -> Ipv4Addr {
         self.redo
+    }
+
+    /// Its IPv6 address for redo, where the lab has IPv6.
+    pub fn redo6(&self) -> Option<Ipv6Addr> {
+        self.redo6
     }
 
     /// What its sshd said so far.
@@ -128,6 +137,14 @@ impl LabNode {
     pub fn signal_sshd(&self, signal: Signal) -> Result<()> {
         match &*self.sshd() {
             Some(sshd) => sshd.signal(signal),
+            None => bail!("sshd of `{}` does not run", self.name()),
+        }
+    }
+
+    /// Moves the listening sshd into a control group, and with it all logins to come.
+    pub(crate) fn move_sshd(&self, cgroup: &Cgroup) -> Result<()> {
+        match &*self.sshd() {
+            Some(sshd) => cgroup.add(sshd.pid()),
             None => bail!("sshd of `{}` does not run", self.name()),
         }
     }

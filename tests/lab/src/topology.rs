@@ -15,8 +15,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     addresses,
+    lab::LabSpec,
     namespace::Namespace,
-    node::{LabNode, MANAGEMENT_INTERFACE, REDO_INTERFACE, Side},
+    node::{DETOUR_INTERFACE, LabNode, MANAGEMENT_INTERFACE, REDO_INTERFACE, Side},
     wan::{Icmp, Tun, WanSpec},
 };
 
@@ -62,7 +63,8 @@ impl LabNumber {
 }
 
 /// Makes a router with its end of the WAN and its redo network.
-pub(crate) fn router(side: Side, wan: &WanSpec, lan_mtu: u32) -> Result<(Namespace, Arc<Tun>)> {
+pub(crate) fn router(side: Side, spec: &LabSpec) -> Result<(Namespace, Arc<Tun>)> {
+    let LabSpec { wan, lan_mtu, .. } = spec;
     let name = format!("{}-router", addresses::site(side));
     let (router, ()) = Namespace::create(&name, || Ok(()))?;
     let tun = router.enter(|| Tun::open(WAN_INTERFACE))?;
@@ -73,8 +75,11 @@ pub(crate) fn router(side: Side, wan: &WanSpec, lan_mtu: u32) -> Result<(Namespa
     let (near, far) = (addresses::wan(side), addresses::wan(other));
     router.sysctl("net.ipv4.ip_forward", "1")?;
     router.sysctl("net.ipv4.icmp_ratelimit", "0")?;
-    router.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
-    router.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
+    for scope in ["all", "default"] {
+        router.sysctl(&format!("net.ipv4.conf.{scope}.rp_filter"), "0")?;
+        let key = format!("net.ipv6.conf.{scope}.disable_ipv6");
+        router.sysctl(&key, if spec.ipv6 { "0" } else { "1" })?;
+    }
     let batch = format!(
         "link set lo up\n\
          link add {LAN_INTERFACE} mtu {lan_mtu} type bridge\n\
@@ -84,27 +89,51 @@ pub(crate) fn router(side: Side, wan: &WanSpec, lan_mtu: u32) -> Result<(Namespa
          link set {WAN_INTERFACE} mtu {} txqueuelen {WAN_BACKLOG_PACKETS} up\n\
          route add {}/24 via {far}\n",
         addresses::gateway(side),
-        wan.mtu,
+        wan.mtu_from(side),
         addresses::redo_network(other),
     );
     router.run_with(&["ip", "-batch", "-"], &batch)?;
-    configure(&router, wan)?;
+    if spec.ipv6 {
+        route_ipv6(&router, side, other)?;
+    }
+    configure(&router, side, wan)?;
     Ok((router, Arc::new(tun)))
 }
 
+fn route_ipv6(router: &Namespace, side: Side, other: Side) -> Result<()> {
+    router.sysctl("net.ipv6.conf.all.forwarding", "1")?;
+    router.sysctl("net.ipv6.icmp.ratelimit", "0")?;
+    let batch = format!(
+        "addr add {}/64 dev {LAN_INTERFACE} nodad\n\
+         route add {}/64 dev {WAN_INTERFACE}\n",
+        addresses::gateway6(side),
+        addresses::redo_network6(other),
+    );
+    router.run_with(&["ip", "-batch", "-"], &batch).map(drop)
+}
+
 /// Sets what the router itself does to packets of this WAN.
-pub(crate) fn configure(router: &Namespace, wan: &WanSpec) -> Result<()> {
-    router.run(&["ip", "link", "set", WAN_INTERFACE, "mtu", &wan.mtu.to_string()])?;
-    let rule = match wan.icmp {
+pub(crate) fn configure(router: &Namespace, side: Side, wan: &WanSpec) -> Result<()> {
+    let mtu = wan.mtu_from(side).to_string();
+    router.run(&["ip", "link", "set", WAN_INTERFACE, "mtu", &mtu])?;
+    // A sender hears of the WAN's MTU from the router on its own side.
+    let filter = match wan.icmp_to(side) {
         Icmp::Allowed => "",
-        Icmp::Filtered => "icmp type destination-unreachable icmp code frag-needed drop",
+        Icmp::Filtered => {
+            "icmp type destination-unreachable icmp code frag-needed drop\n\
+             icmpv6 type packet-too-big drop"
+        }
     };
+    // The kernel only ever lowers it.
+    let clamp = wan.mss_clamp.map_or(String::new(), |bytes| {
+        format!("tcp flags & (syn | rst) == syn tcp option maxseg size set {bytes}")
+    });
     router.nft(&format!(
         "table inet redoline_wan {{}}\n\
          delete table inet redoline_wan\n\
          table inet redoline_wan {{\n\
-         chain output {{ type filter hook output priority 0; {rule}\n}}\n\
-         chain forward {{ type filter hook forward priority 0; {rule}\n}}\n\
+         chain output {{ type filter hook output priority 0;\n{filter}\n}}\n\
+         chain forward {{ type filter hook forward priority 0;\n{clamp}\n}}\n\
          }}\n"
     ))
 }
@@ -115,8 +144,9 @@ pub(crate) fn connect(
     router: &Namespace,
     lab: u32,
     index: usize,
-    lan_mtu: u32,
+    spec: &LabSpec,
 ) -> Result<()> {
+    let lan_mtu = spec.lan_mtu;
     let interface = addresses::controller_interface(lab, node.name());
     let (controller, management) = addresses::management(lab, index);
     let (init, port) = (node.init(), node.name());
@@ -140,6 +170,37 @@ pub(crate) fn connect(
          link set {REDO_INTERFACE} up\n\
          route add default via {gateway}\n",
         node.redo()
+    );
+    node.run_with(&["ip", "-batch", "-"], &batch)?;
+    let Some(redo) = node.redo6() else { return Ok(()) };
+    let gateway = addresses::gateway6(node.side());
+    let batch =
+        format!("addr add {redo}/64 dev {REDO_INTERFACE} nodad\nroute add default via {gateway}\n");
+    node.run_with(&["ip", "-batch", "-"], &batch).map(drop)
+}
+
+/// Gives a node a second interface to its router, and sends what goes to the other side through it.
+pub(crate) fn misroute(node: &LabNode, router: &Namespace, index: usize, mtu: u32) -> Result<()> {
+    let (near, far) = addresses::detour(index);
+    let port = format!("{}-other", node.name());
+    let cable = format!(
+        "link add name {DETOUR_INTERFACE} mtu {mtu} netns {} type veth \
+         peer name {port} mtu {mtu} netns {}\n",
+        node.init(),
+        router.init()
+    );
+    run(&["-batch", "-"], &cable).with_context(|| format!("failed to connect `{port}`"))?;
+    let batch = format!("addr add {far}/30 dev {port}\nlink set {port} up\n");
+    router.run_with(&["ip", "-batch", "-"], &batch)?;
+    let other = match node.side() {
+        Side::Primary => Side::Standby,
+        Side::Standby => Side::Primary,
+    };
+    let batch = format!(
+        "addr add {near}/30 dev {DETOUR_INTERFACE}\n\
+         link set {DETOUR_INTERFACE} up\n\
+         route add {}/24 via {far}\n",
+        addresses::redo_network(other)
     );
     node.run_with(&["ip", "-batch", "-"], &batch).map(drop)
 }

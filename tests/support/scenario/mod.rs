@@ -70,6 +70,8 @@ pub struct Network {
     pub loss: Option<String>,
     /// What a policer drops of a flow that it holds.
     pub dropped: Option<String>,
+    /// Of all bytes, lost in slow start.
+    pub ramp_loss: Option<String>,
     /// Of the rate, between samples.
     pub noise: Option<String>,
     /// What the second pair gets of the first one's single stream.

@@ -29,6 +29,7 @@ pub struct Path {
     pub queue_us: u64,
     pub loss: f64,
     pub dropped: f64,
+    pub ramp_loss: f64,
     pub noise: f64,
     pub second_pair: f64,
     pub jumbo_gain: f64,
@@ -95,6 +96,7 @@ impl Path {
             queue_us: micros(network.queue.as_ref()),
             loss: share(network.loss.as_ref(), 0.0),
             dropped: share(network.dropped.as_ref(), 0.0),
+            ramp_loss: share(network.ramp_loss.as_ref(), 0.0),
             noise: share(network.noise.as_ref(), 0.01),
             second_pair: share(network.second_pair.as_ref(), 1.0),
             jumbo_gain: share(network.jumbo_gain.as_ref(), 0.0),
@@ -180,7 +182,7 @@ impl Path {
             }
         }
         let span = (samples[0].from_ns, samples[samples.len() - 1].to_ns);
-        let readings = self.readings(test, &held, sender.offset_ns);
+        let readings = self.readings(test, &held, sender.offset_ns, &received);
         let end = |clock: ClockOffset| EndRecord {
             clock: Some(clock),
             connected: Some(self.connected(test, &held, clock)),
@@ -315,13 +317,22 @@ impl Path {
             .collect()
     }
 
-    fn readings(&self, test: Test, held: &Held, ahead_ns: i64) -> Vec<Reading> {
+    fn readings(&self, test: Test, held: &Held, ahead_ns: i64, received: &[u64]) -> Vec<Reading> {
+        let so_far = |second: i64, stream: u32| {
+            let bytes = received[stream as usize] as f64 * second as f64 / test.seconds as f64;
+            (bytes as u64, self.sent_again(held, bytes as u64, received[stream as usize]))
+        };
         (1..=test.seconds)
             .flat_map(|second| (0..test.num_conn).map(move |stream| (second, stream)))
             .map(|(second, stream)| Reading {
                 at_ns: test.start_ns + second * 1_000_000_000 + ahead_ns,
                 stream,
                 tcp: TcpInfo {
+                    bytes_sent: (!self.old_kernel).then(|| {
+                        let (bytes, again) = so_far(second, stream);
+                        2 * TOKEN + bytes + again
+                    }),
+                    bytes_retrans: (!self.old_kernel).then(|| TOKEN + so_far(second, stream).1),
                     rtt_us: Some(self.loaded_us(held)),
                     min_rtt_us: (!self.old_kernel).then_some(self.rtt_us),
                     snd_mss_bytes: Some(self.mss(test.mtu)),
@@ -394,13 +405,18 @@ impl Path {
         Connected { streams, at_ns: test.start_ns - 1_000_000 + clock.offset_ns }
     }
 
+    /// Of so many bytes; what slow start drowns is a share of all of them, and lost at once.
+    fn sent_again(&self, held: &Held, bytes: u64, all: u64) -> u64 {
+        let queue = if held.queue { 0.000_1 } else { 0.0 };
+        let loss = self.loss.max(self.dropped).max(queue);
+        (bytes as f64 * loss + all as f64 * self.ramp_loss) as u64
+    }
+
     /// The sender's reading before close.
     fn last(&self, test: Test, held: &Held, bytes: u64) -> TcpInfo {
         let busy = test.seconds as u64 * 1_000_000;
         let share = |share: f64| (busy as f64 * share) as u64;
-        let queue = if held.queue { 0.000_1 } else { 0.0 };
-        let loss = self.loss.max(self.dropped).max(queue);
-        let retransmitted = (bytes as f64 * loss) as u64;
+        let retransmitted = self.sent_again(held, bytes, bytes);
         let basic = TcpInfo {
             rtt_us: Some(self.loaded_us(held)),
             snd_mss_bytes: Some(self.mss(test.mtu)),

@@ -101,7 +101,7 @@ impl Planted {
         self.swallows && mtu < self.interface_mtu
     }
 
-    pub fn probe(&self, rtt_us: u64, mtu: u32, loss: f64) -> PathProbe {
+    pub fn probe(&self, rtt_us: u64, (mtu, back_mtu): (u32, u32), loss: f64) -> PathProbe {
         let most = self.interface_mtu;
         let passes = mtu.min(most);
         let outcome = if self.swallows { SizeOutcome::Lost } else { SizeOutcome::TooBigThere };
@@ -125,7 +125,7 @@ impl Planted {
             rtt: Some(latency(rtt_us as f64, 100)),
             sizes,
             path_mtu_bytes: Some(passes),
-            return_path_mtu_bytes: Some(most),
+            return_path_mtu_bytes: Some(back_mtu.min(most)),
             ..PathProbe::default()
         }
     }

@@ -339,8 +339,9 @@ impl<'a> Run<'a> {
     fn probe(&mut self, step: usize, direction: Direction, pair: PairId) -> Option<StepFailure> {
         self.measurements += 1;
         let id = MeasurementId(self.measurements);
-        let path = &self.paths[&(direction == Direction::PrimaryToStandby)];
-        let probe = path.planted.probe(path.rtt_us, path.mtu, path.loss);
+        let forth = direction == Direction::PrimaryToStandby;
+        let (path, back) = (&self.paths[&forth], &self.paths[&!forth]);
+        let probe = path.planted.probe(path.rtt_us, (path.mtu, back.mtu), path.loss);
         let ask = Ask::of(1, 2);
         let stream = self.transfer(direction, pair, 1, &ask, None);
         let failure = stream.failure.clone().filter(|_| path.planted.blocked.is_some());
@@ -570,6 +571,7 @@ fn merged(back: Network, forth: &Network) -> Network {
         queue: or(back.queue, &forth.queue),
         loss: or(back.loss, &forth.loss),
         dropped: or(back.dropped, &forth.dropped),
+        ramp_loss: or(back.ramp_loss, &forth.ramp_loss),
         noise: or(back.noise, &forth.noise),
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),

@@ -9,7 +9,7 @@ use super::datagram::{Answer, Ask, Probe, Say};
 use super::line::{Heard, Line, Sent};
 use super::notice::Notice;
 use crate::jobs::cancel::CancelFlag;
-use crate::jobs::storage::latency::LatencyRecorder;
+use crate::jobs::latency::LatencyRecorder;
 
 /// For anything to come back: more than a round trip by satellite, and a neighbour's address found.
 const FIRST_ANSWER: Duration = Duration::from_secs(2);

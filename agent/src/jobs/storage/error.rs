@@ -58,8 +58,8 @@ pub enum StorageError {
     )]
     FileWithoutDirectIo { path: String, filesystem: String },
     #[error(
-        "`{path}` lies on {filesystem}, which keeps its files in memory: reads would measure \
-         memory, not a disk; choose a place on ext4, XFS, NFS or a block device"
+        "`{path}` lies on {filesystem}, which keeps its files in memory: I/O there would \
+         measure memory, not a disk; choose a place on ext4, XFS, NFS or a block device"
     )]
     Memory { path: String, filesystem: String },
     #[error(transparent)]
@@ -71,6 +71,11 @@ pub enum StorageError {
          must stay free; ask for a smaller one, or name another directory"
     )]
     NoSpace { dir: String, size: Bytes, free: Bytes, reserve: Bytes },
+    #[error(
+        "the file system of `{dir}` takes no direct writes, by which Oracle Database writes redo; \
+         name a directory on ext4, XFS or NFS"
+    )]
+    NoDirectWrites { dir: String },
     #[error("failed to start a reading thread or to get memory for it")]
     Resources(#[source] io::Error),
     #[error("{what} did not end within {seconds} s")]

@@ -1,24 +1,26 @@
 //! Reads storage as Oracle Database reads it: past the page cache, with its two patterns.
 //!
-//! Files and devices are opened read only. The only code that writes is in `scratch`, into a file
-//! without a name.
+//! Files and devices are opened read only. The only code that writes is in `scratch` and
+//! `redo_log`, into a file without a name.
 
 mod counters;
 mod device;
 mod engine;
 mod error;
-pub(super) mod latency;
 mod offsets;
 mod pace;
 mod point;
 mod prepare;
 mod reader;
+mod redo_log;
 mod samples;
 mod scratch;
 mod target;
 mod watch;
 #[cfg(test)]
 mod tests;
+
+pub use redo_log::{RedoLog, Region};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +32,6 @@ use self::error::StorageError;
 use self::pace::Pace;
 use self::point::{Setting, Task};
 use self::prepare::Ready;
-use self::target::Source;
 use self::watch::Watch;
 use super::cancel::CancelFlag;
 use super::guard::may_start;
@@ -101,7 +102,7 @@ fn run_points(
 }
 
 /// Closing the last descriptor of a scratch file frees its blocks, which may hang as a read may.
-fn close(source: Arc<Source>) {
+fn close(source: impl Send + 'static) {
     // What takes longer, or finds no thread, ends with the process at the latest.
     let _ = within(CLOSE_PATIENCE, "storage-close", move || drop(source));
 }

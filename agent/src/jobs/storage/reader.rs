@@ -11,11 +11,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 use super::error::StorageError;
-use super::latency::LatencyRecorder;
 use super::offsets::{Blocks, SplitMix64};
 use super::pace::Pace;
 use super::target::Source;
 use crate::jobs::cancel::CancelFlag;
+use crate::jobs::latency::LatencyRecorder;
 use crate::sys::pages::PageBuffer;
 use crate::sys::read_ring::{AGAIN_MAX, AGAIN_PAUSE, Completion, ReadRing};
 

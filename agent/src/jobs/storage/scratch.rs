@@ -16,7 +16,7 @@ use super::target::{Source, refuse_memory, source};
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::pages::PageBuffer;
 
-const CHUNK_BYTES: u64 = Bytes::MIB;
+pub const CHUNK_BYTES: u64 = Bytes::MIB;
 
 /// What is made, and how gently.
 #[derive(Clone, Debug)]
@@ -37,20 +37,23 @@ pub fn make(
     stop: &CancelFlag,
     mut filled: impl FnMut(f64),
 ) -> Result<Source, StorageError> {
-    let size = scratch.size.0 / CHUNK_BYTES * CHUNK_BYTES;
-    let dir =
-        open(&*scratch.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|cause| io_error("open the scratch directory", &scratch.dir, cause.into()))?;
-    refuse_memory(dir.as_fd(), &scratch.dir)?;
-    let space = fstatvfs(&dir)
-        .map_err(|cause| io_error("find the free space of", &scratch.dir, cause.into()))?;
-    check_space(&scratch.dir, scratch.size, Bytes(space.f_bavail * space.f_frsize))?;
-    let mut file = create(&dir, &scratch.dir)?;
-    fill(&mut file, size, scratch, stop, &mut filled)?;
+    let mut file = create_in(&scratch.dir, scratch.size)?;
+    fill(&mut file, scratch, stop, &mut filled)?;
     file.file
         .sync_data()
         .map_err(|cause| io_error("write to disk the scratch file in", &scratch.dir, cause))?;
     source(file.file.as_fd(), &format!("scratch file in {}", scratch.dir), true)
+}
+
+/// An empty file without a name, where there is room for `size`.
+pub fn create_in(dir: &str, size: Bytes) -> Result<Unnamed, StorageError> {
+    let handle = open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|cause| io_error("open the scratch directory", dir, cause.into()))?;
+    refuse_memory(handle.as_fd(), dir)?;
+    let space =
+        fstatvfs(&handle).map_err(|cause| io_error("find the free space of", dir, cause.into()))?;
+    check_space(dir, size, Bytes(space.f_bavail.saturating_mul(space.f_frsize)))?;
+    create(&handle, dir)
 }
 
 /// Refuses what would fill a file system: a tenth of what is free, and at least 1 GiB, stays free.
@@ -66,8 +69,8 @@ fn check_space(dir: &str, size: Bytes, free: Bytes) -> Result<(), StorageError> 
 }
 
 #[derive(Debug)]
-struct Unnamed {
-    file: File,
+pub struct Unnamed {
+    pub file: File,
     direct: bool,
 }
 
@@ -101,13 +104,14 @@ fn create_and_unlink(dir: &OwnedFd, flags: OFlags, mode: Mode) -> rustix::io::Re
     }
 }
 
-fn fill(
+/// Writes every block of the file, up to the last whole chunk.
+pub fn fill(
     unnamed: &mut Unnamed,
-    size: u64,
     scratch: &Scratch,
     stop: &CancelFlag,
     filled: &mut impl FnMut(f64),
 ) -> Result<(), StorageError> {
+    let size = scratch.size.0 / CHUNK_BYTES * CHUNK_BYTES;
     let mut buffer = PageBuffer::new(CHUNK_BYTES as usize).map_err(StorageError::Resources)?;
     for chunk in 0..size / CHUNK_BYTES {
         if stop.is_set() || !scratch.pace.as_ref().is_none_or(|pace| pace.wait(CHUNK_BYTES, stop)) {
@@ -142,7 +146,7 @@ fn scramble(buffer: &mut [u8], seed: u64, chunk: u64) {
     }
 }
 
-fn io_error(operation: &'static str, path: &str, cause: io::Error) -> StorageError {
+pub fn io_error(operation: &'static str, path: &str, cause: io::Error) -> StorageError {
     StorageError::Io { operation, path: path.to_owned(), cause }
 }
 

@@ -42,9 +42,9 @@ pub struct Source {
 const MEMORY_FILESYSTEMS: [(u64, &str); 3] =
     [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
 /// Where nobody says otherwise, as on NFS: the least that any device takes. A trial decides.
-const ALIGNMENT_BYTES: u32 = 512;
+pub const ALIGNMENT_BYTES: u32 = 512;
 /// What every device with larger blocks takes.
-const LARGE_BLOCK_BYTES: u32 = 4096;
+pub const LARGE_BLOCK_BYTES: u32 = 4096;
 
 /// Opens an existing file or device. Its kind is checked before it is opened for reading, since
 /// opening a pipe or a tape has effects.
@@ -191,7 +191,7 @@ fn filesystem(handle: BorrowedFd<'_>, is_device: bool, mount: Option<&Mount>) ->
 
 /// What the kernel says of offset and length (Linux 6.1, some file systems); 0 says that this file
 /// has no direct I/O (statx(2)).
-fn told_alignment(file: &OwnedFd) -> Option<u32> {
+pub fn told_alignment(file: impl AsFd) -> Option<u32> {
     statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         .ok()
         .filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0)

@@ -20,6 +20,11 @@ impl Budget {
         Self { left: AtomicU64::new(bytes.0), portion }
     }
 
+    /// In whole messages of SYNC, which is not known to send half of one.
+    pub fn of_messages(bytes: Bytes, message: Bytes) -> Self {
+        Self { left: AtomicU64::new(bytes.0 / message.0.max(1)), portion: 1 }
+    }
+
     /// The next portion; 0 when all is taken.
     pub fn take(&self) -> u64 {
         let before = self
@@ -35,6 +40,13 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_of_messages_has_no_halves() {
+        let budget = Budget::of_messages(Bytes(2500), Bytes(1000));
+        assert_eq!([budget.take(), budget.take(), budget.take()], [1, 1, 0]);
+        assert_eq!(Budget::of_messages(Bytes(999), Bytes(1000)).take(), 0);
+    }
 
     #[test]
     fn all_portions_together_are_the_budget() {

@@ -11,7 +11,8 @@ use redoline_proto::transfer::{SendJob, StopCause, Stopped};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::hello::{ACCEPTED, hello};
-use super::socket::{self, SocketError};
+use super::socket::{self, End, Prepared, SocketError};
+use super::source_port::{Source, SourcePortError};
 use super::writer::SEND_TIMEOUT;
 use super::{after, stopped};
 use crate::chain;
@@ -21,7 +22,13 @@ use crate::jobs::cancel::CancelFlag;
 const ATTENTION: Duration = Duration::from_millis(50);
 
 /// The connections in the order of their streams; each was taken by the receiver.
-pub fn connect(job: &SendJob, cancel: &CancelFlag) -> Result<Vec<TcpStream>, Stopped> {
+#[derive(Debug)]
+pub struct Connections {
+    pub sockets: Vec<TcpStream>,
+    pub prepared: Prepared,
+}
+
+pub fn connect(job: &SendJob, cancel: &CancelFlag) -> Result<Connections, Stopped> {
     let target = SocketAddr::new(job.address, job.port);
     let fault = |trouble: Trouble| trouble.stopped(job, target);
     let deadline = after(Instant::now(), job.connect_deadline);
@@ -42,20 +49,19 @@ pub fn connect(job: &SendJob, cancel: &CancelFlag) -> Result<Vec<TcpStream>, Sto
             call.go_on().map_err(fault)?;
         }
     }
-    calls
+    let prepared = Prepared { buffer_forced: calls.iter().any(|call| call.prepared.buffer_forced) };
+    let sockets = calls
         .into_iter()
-        .map(|call| {
-            call.socket.set_nonblocking(false)?;
-            call.socket.set_write_timeout(Some(SEND_TIMEOUT))?;
-            Ok(call.socket.into())
-        })
+        .map(Call::into_socket)
         .collect::<io::Result<_>>()
-        .map_err(|error| fault(Trouble::System(error)))
+        .map_err(|error| fault(Trouble::System(error)))?;
+    Ok(Connections { sockets, prepared })
 }
 
 /// A connection on its way.
 struct Call {
     socket: Socket,
+    prepared: Prepared,
     state: State,
     hello: [u8; super::hello::HELLO_BYTES],
 }
@@ -76,6 +82,7 @@ enum Trouble {
     Unreachable(io::Error),
     Forbidden,
     NotOurs,
+    SourcePort(SourcePortError),
     ResetBeforeToken,
     TokenNotTaken,
     NoAnswerToToken,
@@ -88,19 +95,25 @@ impl Call {
     fn start(job: &SendJob, stream: u16, target: SocketAddr) -> Result<Self, Trouble> {
         let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))
             .map_err(|error| Trouble::Socket(SocketError::Open(error)))?;
-        socket::prepare(&socket, &job.socket).map_err(Trouble::Socket)?;
-        socket.set_tcp_nodelay(true).map_err(Trouble::System)?;
+        let prepared =
+            socket::prepare(&socket, &job.socket, End::Sender).map_err(Trouble::Socket)?;
         socket.set_nonblocking(true).map_err(Trouble::System)?;
-        if let Some(source) = job.bind_address {
-            let source = SocketAddr::new(source, 0);
-            socket.bind(&source.into()).map_err(Trouble::connecting)?;
-        }
+        let source = Source::of(job, stream);
+        source.bind(&socket).map_err(|error| Trouble::source(source, error))?;
         match socket.connect(&target.into()) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
-            Err(error) => return Err(Trouble::connecting(error)),
+            Err(error) => return Err(Trouble::source(source, error)),
         }
-        Ok(Self { socket, state: State::Connecting, hello: hello(job.token, stream) })
+        Ok(Self { socket, prepared, state: State::Connecting, hello: hello(job.token, stream) })
+    }
+
+    /// As the stream's thread wants it: it waits, but not for long.
+    fn into_socket(self) -> io::Result<TcpStream> {
+        self.socket.set_nonblocking(false)?;
+        self.socket.set_write_timeout(Some(SEND_TIMEOUT))?;
+        self.socket.set_read_timeout(Some(SEND_TIMEOUT))?;
+        Ok(self.socket.into())
     }
 
     /// One step further, if the socket is ready for it.
@@ -173,6 +186,13 @@ fn wait(calls: &[Call]) -> io::Result<()> {
 }
 
 impl Trouble {
+    fn source(source: Source, error: io::Error) -> Self {
+        match source.blame(&error) {
+            Some(error) => Self::SourcePort(error),
+            None => Self::connecting(error),
+        }
+    }
+
     fn connecting(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused,
@@ -223,6 +243,7 @@ impl Trouble {
                 "not permitted — a firewall of this node itself rejects it".to_owned()
             }
             Self::NotOurs => format!("{source} is not an address of this node"),
+            Self::SourcePort(error) => error.to_string(),
             Self::ResetBeforeToken => "connection reset before the token was taken — something on \
                  the way cuts it, or the receiver expects another source address"
                 .to_owned(),

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use redoline_proto::transfer::SocketRequest;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::socket::{self, SocketError};
+use super::socket::{self, End, Prepared, SocketError};
 
 /// Connections that may wait to be accepted, beside those of the test.
 const SPARE_BACKLOG: u32 = 16;
@@ -36,13 +36,13 @@ pub fn listen(
     (first, last): (u16, u16),
     num_conn: u32,
     request: &SocketRequest,
-) -> Result<TcpListener, ListenError> {
+) -> Result<(TcpListener, Prepared), ListenError> {
     let backlog = (num_conn + SPARE_BACKLOG) as i32;
     let (mut in_use, mut forbidden) = (Vec::new(), Vec::new());
     for port in first..=last {
         let address = SocketAddr::new(address, port);
         match listen_on(address, backlog, request)? {
-            Port::Open(listener) => return Ok(listener),
+            Port::Open(listener, prepared) => return Ok((listener, prepared)),
             Port::InUse => in_use.push(port),
             Port::Forbidden => forbidden.push(port),
         }
@@ -54,7 +54,7 @@ pub fn listen(
 }
 
 enum Port {
-    Open(TcpListener),
+    Open(TcpListener, Prepared),
     InUse,
     /// Privileged (net.ipv4.ip_unprivileged_port_start), or kept by a security module.
     Forbidden,
@@ -67,7 +67,7 @@ fn listen_on(
 ) -> Result<Port, ListenError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
         .map_err(SocketError::Open)?;
-    socket::prepare(&socket, request)?;
+    let prepared = socket::prepare(&socket, request, End::Receiver)?;
     // A port whose last test's connections are in TIME_WAIT is free.
     let opened = socket
         .set_reuse_address(true)
@@ -75,7 +75,7 @@ fn listen_on(
         .and_then(|()| socket.listen(backlog))
         .and_then(|()| socket.set_nonblocking(true));
     match opened {
-        Ok(()) => Ok(Port::Open(socket.into())),
+        Ok(()) => Ok(Port::Open(socket.into(), prepared)),
         Err(cause) => match cause.kind() {
             io::ErrorKind::AddrInUse => Ok(Port::InUse),
             io::ErrorKind::PermissionDenied => Ok(Port::Forbidden),
@@ -113,7 +113,7 @@ mod tests {
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     fn listen_at(ports: (u16, u16)) -> Result<TcpListener, ListenError> {
-        listen(LOOPBACK, ports, 1, &SocketRequest::default())
+        listen(LOOPBACK, ports, 1, &SocketRequest::default()).map(|(listener, _)| listener)
     }
 
     #[test]
@@ -157,5 +157,30 @@ mod tests {
     fn an_empty_range_is_said_to_be_one() {
         let error = listen_at((6, 5)).unwrap_err();
         assert_eq!(error.to_string(), "the range of data ports 6 to 5 is empty");
+    }
+
+    #[test]
+    fn an_accepted_connection_inherits_what_was_asked_of_its_listener() {
+        let request = SocketRequest {
+            dscp: Some(10),
+            receive_buffer_bytes: Some(50_000),
+            ..SocketRequest::default()
+        };
+        for address in ["127.0.0.1", "::1"] {
+            let opened = listen(address.parse().unwrap(), (0, 0), 1, &request);
+            if matches!(opened, Err(ListenError::NotOurs { .. } | ListenError::Socket(_))) {
+                // A machine without IPv6.
+                continue;
+            }
+            let (listener, _) = opened.unwrap();
+            listener.set_nonblocking(false).unwrap();
+            let _near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let far = listener.accept().unwrap().0;
+            let far = socket2::SockRef::from(&far);
+            assert_eq!(far.recv_buffer_size().unwrap(), 100_000);
+            assert!(far.tcp_nodelay().unwrap());
+            let field = if address.contains(':') { far.tclass_v6() } else { far.tos_v4() };
+            assert_eq!(field.unwrap(), 40, "{address}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The sending end of a test.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,11 +10,12 @@ use redoline_proto::units::BytesPerSecond;
 
 use super::budget::Budget;
 use super::connect::connect;
+use super::encoding::Encoder;
 use super::outlet::Outlet;
-use super::payload::Ring;
-use super::receive::{connected, failed};
+use super::payload::{Content, Ring};
+use super::receive::{connected, failed, refuse_encoded_sync};
 use super::sampler::Sampler;
-use super::stalled::Stalled;
+use super::stalled::{PATIENCE, Stalled};
 use super::stream::{Finish, Stream};
 use super::watch::{Outcome, Watch};
 use super::writer::{DRAIN_MAX, Writer};
@@ -21,6 +23,7 @@ use super::{LONGEST, stopped};
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
 use crate::jobs::guard::may_start;
+use crate::jobs::host_use::HostCounters;
 use crate::sys::clock::monotonic_ns;
 
 /// Beyond the duration and the drain, a test that has not ended never will.
@@ -38,20 +41,29 @@ pub fn send(job: &SendJob, control: &JobControl, events: tokio::sync::mpsc::Send
 
 fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, Stopped> {
     may_start(job.guard)?;
-    let sockets = connect(job, &control.cancel)?;
+    refuse_encoded_sync(job.encoding, job.acknowledged)?;
+    let connections = connect(job, &control.cancel)?;
+    let numbered = (0..).zip(connections.sockets);
     let streams: Vec<_> =
-        (0..).zip(sockets).map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
+        numbered.map(|(index, socket)| Arc::new(Stream::new(index, socket))).collect();
     let halt = CancelFlag::new();
-    let crew = Crew::gather(job, &streams, &halt)?;
-    outlet.tell(TransferEvent::Connected(connected(&streams)?));
+    let crew = Crew::gather(job, &streams, &halt, control)
+        .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
+    outlet.tell(TransferEvent::Connected(connected(&streams, connections.prepared)?));
     wait_for_go(job, control)
         .inspect_err(|_| streams.iter().for_each(|stream| stream.reset_at_close()))?;
 
+    let counters = HostCounters::new();
+    let host = (counters.clone(), counters.read());
     let at_ns = monotonic_ns();
     outlet.tell(TransferEvent::Started { at_ns });
     let started = Instant::now();
     let sampler = Sampler::new(&streams);
     let duration = job.duration.min(LONGEST);
+    let patience = patience(job);
+    // The last message of SYNC may take as long as any.
+    let last = if job.acknowledged { DRAIN_MAX + patience } else { DRAIN_MAX };
+    let peer = SocketAddr::new(job.address, job.port).to_string();
     let watch = Watch {
         streams: &streams,
         finishes: crew.start(duration),
@@ -62,12 +74,17 @@ fn run(job: &SendJob, control: &JobControl, outlet: &Outlet) -> Result<Outcome, 
         sample: job.reading,
         reading: job.reading,
         guard: job.guard,
-        deadline: started + duration + DRAIN_MAX + GRACE,
+        deadline: started + duration + last + GRACE,
         // A `send` that waits looks at `halt` after its timeout.
         break_off: Stream::reset_at_close,
-        stalled: Some(Stalled::new(format!("{}:{}", job.address, job.port), started)),
+        host,
+        stalled: Some(Stalled::new(peer, patience, started)),
     };
     Ok(watch.run())
+}
+
+fn patience(job: &SendJob) -> Duration {
+    job.stall_deadline.unwrap_or(PATIENCE).min(LONGEST)
 }
 
 fn wait_for_go(job: &SendJob, control: &JobControl) -> Result<(), Stopped> {
@@ -91,22 +108,32 @@ struct Crew {
 
 impl Crew {
     /// Returns when all are ready, so that no stream starts late for want of its payload.
-    fn gather(job: &SendJob, streams: &[Arc<Stream>], halt: &CancelFlag) -> Result<Self, Stopped> {
+    fn gather(
+        job: &SendJob,
+        streams: &[Arc<Stream>],
+        halt: &CancelFlag,
+        control: &JobControl,
+    ) -> Result<Self, Stopped> {
         let (finished, finishes) = mpsc::channel();
         let (ready, readies) = mpsc::channel();
-        let writers = writers(job, streams, halt);
+        let writers = writers(job, streams, halt, &control.finish);
         let mut starts = Vec::new();
         for (place, writer) in writers.enumerate() {
             let (start, started) = mpsc::channel::<Term>();
             starts.push(start);
             let (ready, finished) = (ready.clone(), finished.clone());
-            let (payload, count) = (job.payload, streams.len());
+            let (content, count) = (Content::of(job), streams.len());
+            let (encoding, cancel) = (job.encoding, control.cancel.clone());
             let run = move || {
-                let ring = Ring::new(payload, count);
+                let encoder = match Encoder::open(encoding, &writer.stream, count, &cancel) {
+                    Ok(encoder) => encoder,
+                    Err(stopped) => return drop(ready.send(Err(stopped))),
+                };
+                let ring = Ring::new(content, count);
                 // Nobody listens, and nobody starts it, when the test was given up.
-                let _ = ready.send(());
+                let _ = ready.send(Ok(()));
                 if let Ok(term) = started.recv() {
-                    let _ = finished.send(writer.send_all(ring, term.until_ns()));
+                    let _ = finished.send(writer.send_all(ring, encoder, term.until_ns()));
                 }
             };
             let thread = thread::Builder::new().name(format!("send-{place}"));
@@ -116,7 +143,7 @@ impl Crew {
         for _ in streams {
             readies
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
-                .map_err(|_| stopped(StopCause::System, "the payload was not ready in time"))?;
+                .map_err(|_| stopped(StopCause::System, "the payload was not ready in time"))??;
         }
         Ok(Self { starts, finishes })
     }
@@ -150,14 +177,24 @@ fn writers(
     job: &SendJob,
     streams: &[Arc<Stream>],
     halt: &CancelFlag,
+    finish: &CancelFlag,
 ) -> impl Iterator<Item = Writer> {
-    let budget = job.bytes_max.map(|bytes| Arc::new(Budget::new(bytes, streams.len())));
+    let budget = job.bytes_max.map(|bytes| match job.acknowledged {
+        false => Budget::new(bytes, streams.len()),
+        true => Budget::of_messages(bytes, job.message),
+    });
+    let budget = budget.map(Arc::new);
     let rate = job.rate.map(|rate| BytesPerSecond(rate.0 / streams.len() as f64));
     streams.iter().enumerate().map(move |(place, stream)| Writer {
         place,
         stream: Arc::clone(stream),
         halt: halt.clone(),
+        finish: finish.clone(),
         message: job.message,
+        acknowledged: job.acknowledged,
+        delay: job.delay.filter(|delay| !delay.is_zero()),
+        patience: patience(job),
+        frees_port: job.socket.source_port_base.is_some(),
         bytes_max: job.bytes_max,
         budget: budget.clone(),
         rate,

@@ -9,21 +9,22 @@ use super::stopped;
 use super::stream::Stream;
 use crate::sys::tcp;
 
-/// Several retransmissions, even at an RTT of a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Where a test asks for none: several retransmissions, even at an RTT of a second.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches the acknowledged bytes of all streams together: one dead stream of several is a finding,
 /// not a reason to stop.
 #[derive(Debug)]
 pub struct Stalled {
     peer: String,
+    patience: Duration,
     acked_bytes: u64,
     since: Instant,
 }
 
 impl Stalled {
-    pub fn new(peer: String, now: Instant) -> Self {
-        Self { peer, acked_bytes: 0, since: now }
+    pub fn new(peer: String, patience: Duration, now: Instant) -> Self {
+        Self { peer, patience, acked_bytes: 0, since: now }
     }
 
     pub fn look(&mut self, streams: &[Arc<Stream>], now: Instant) -> Option<Stopped> {
@@ -40,8 +41,8 @@ impl Stalled {
             (self.acked_bytes, self.since) = (acked_bytes, now);
             return None;
         }
-        (now - self.since >= PATIENCE).then(|| {
-            let (peer, seconds) = (&self.peer, PATIENCE.as_secs());
+        (now - self.since >= self.patience).then(|| {
+            let (peer, seconds) = (&self.peer, self.patience.as_secs_f64());
             let text = format!(
                 "{peer} acknowledged nothing for {seconds} s while {unacked} bytes were under way; \
                  {acked_bytes} bytes had arrived before"
@@ -59,7 +60,7 @@ mod tests {
     fn ten_seconds_without_an_acknowledgement_are_too_long() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut stalled = Stalled::new("203.0.113.11:5555".to_owned(), start);
+        let mut stalled = Stalled::new("203.0.113.11:5555".to_owned(), PATIENCE, start);
         assert_eq!(stalled.judge(1000, 400, at(1)), None);
         assert_eq!(stalled.judge(1000, 400, at(10)), None);
         assert_eq!(
@@ -73,7 +74,7 @@ mod tests {
     fn progress_and_idleness_are_no_stall() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut stalled = Stalled::new("peer".to_owned(), start);
+        let mut stalled = Stalled::new("peer".to_owned(), PATIENCE, start);
         assert_eq!(stalled.judge(1000, 400, at(9)), None);
         assert_eq!(stalled.judge(1000, 300, at(18)), None);
         assert_eq!(stalled.judge(1000, 0, at(40)), None);

@@ -8,6 +8,8 @@ use redoline_proto::transfer::{Stopped, StreamEnd};
 use socket2::SockRef;
 
 use super::socket::LastWords;
+use super::sync::Tally;
+use crate::jobs::cpu::ThreadUse;
 
 #[derive(Debug)]
 pub struct Stream {
@@ -65,8 +67,11 @@ pub struct Finish {
     pub stream: usize,
     pub last_words: LastWords,
     pub drained: bool,
-    pub cpu: Duration,
+    /// Of the stream's thread.
+    pub processor: ThreadUse,
     pub course: Course,
+    /// At the sender of a SYNC test.
+    pub tally: Option<Box<Tally>>,
 }
 
 /// How a stream came to its end.

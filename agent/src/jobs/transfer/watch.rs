@@ -4,18 +4,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use redoline_proto::transfer::{CpuUse, Guard, StopCause, Stopped, StreamEnd};
+use redoline_proto::transfer::{Acknowledgements, CpuUse, Guard, StopCause, Stopped, StreamEnd};
 
 use super::outlet::Outlet;
 use super::sampler::Sampler;
 use super::stalled::Stalled;
 use super::stopped;
 use super::stream::{Finish, Stream};
+use super::sync::Tally;
 use crate::jobs::JobControl;
 use crate::jobs::cancel::CancelFlag;
-use crate::jobs::cpu::CpuTicks;
+use crate::jobs::cpu::{CpuTicks, ThreadUse};
 use crate::jobs::guard::Watchman;
-use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::jobs::host_use::{HostCounters, HostTotals, HostUse};
+use crate::sys::clock::monotonic_ns;
 use crate::sys::tcp;
 
 /// How late a cancelled test may notice.
@@ -45,6 +47,8 @@ pub struct Watch<'a> {
     pub deadline: Instant,
     /// Makes a stream's thread see `halt` and its socket close without delay.
     pub break_off: fn(&Stream),
+    /// Read before the first byte moved.
+    pub host: (HostCounters, HostTotals),
     /// For a sender: whether the peer still takes anything.
     pub stalled: Option<Stalled>,
 }
@@ -55,6 +59,8 @@ pub struct Outcome {
     pub streams: Vec<StreamEnd>,
     pub cpu: CpuUse,
     pub stopped: Option<Stopped>,
+    pub host: HostUse,
+    pub acknowledgements: Option<Acknowledgements>,
 }
 
 struct Rounds {
@@ -97,6 +103,8 @@ impl Watch<'_> {
             if flows {
                 meter = Meter::of_a_flow();
                 self.sampler.sample();
+            } else if !meter.flowing {
+                self.put_off();
             }
             if rounds.sample.is_due(now) {
                 self.sampler.sample();
@@ -134,8 +142,18 @@ impl Watch<'_> {
         })
     }
 
+    /// Nothing has flowed yet: what the host did so far is none of the job's.
+    fn put_off(&mut self) {
+        let totals = self.host.0.read();
+        if self.streams.iter().all(|stream| stream.progress.bytes() == 0) {
+            self.host.1 = totals;
+        }
+    }
+
     fn halt_all(&self, stopped: Stopped) -> Stopped {
         self.halt.set();
+        // Wakes those that wait for their next turn.
+        self.control.finish.set();
         self.streams.iter().for_each(|stream| (self.break_off)(stream));
         stopped
     }
@@ -160,16 +178,22 @@ impl Watch<'_> {
         let lost = finished.iter().any(Option::is_none);
         let lost = lost.then(|| stopped(StopCause::System, "a stream's thread did not end"));
         let early = finished.iter().flatten().find_map(|finish| finish.course.stopped().cloned());
-        let mut threads = vec![thread_cpu()];
-        threads.extend(finished.iter().flatten().map(|finish| finish.cpu));
+        let mut threads = vec![ThreadUse::now()];
+        threads.extend(finished.iter().flatten().map(|finish| finish.processor));
+        let tallies = finished.iter().flatten().filter_map(|finish| finish.tally.as_deref());
+        let acknowledgements = Tally::acknowledgements(tallies);
+        let host = self.host.1.until(&self.host.0.read());
+        let cpu = meter.cpu_use(&threads, host.throttled_us);
         let streams = self.streams.iter().zip(finished).map(|(stream, finish)| match finish {
             Some(finish) => stream.end(finish.last_words, finish.drained),
             None => stream.end(Default::default(), false),
         });
         Outcome {
             streams: streams.collect(),
-            cpu: meter.cpu_use(&threads),
+            cpu,
             stopped: stop.or(early).or(lost),
+            host,
+            acknowledgements,
         }
     }
 }
@@ -229,21 +253,22 @@ impl Meter {
         Self { flowing: true, ..Self::start() }
     }
 
-    fn cpu_use(&self, threads: &[Duration]) -> CpuUse {
+    fn cpu_use(&self, threads: &[ThreadUse], throttled_us: Option<u64>) -> CpuUse {
         let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let now = CpuTicks::now();
         let host = self.ticks.as_ref().zip(now.as_ref()).and_then(|(then, now)| then.until(now));
+        let busiest = threads.iter().max_by_key(|thread| thread.cpu).copied().unwrap_or_default();
         CpuUse {
-            threads_us: microseconds(threads.iter().sum()),
-            busiest_thread_us: threads.iter().max().copied().map_or(0, microseconds),
+            threads_us: microseconds(threads.iter().map(|thread| thread.cpu).sum()),
+            busiest_thread_us: microseconds(busiest.cpu),
             elapsed_us: (monotonic_ns() - self.began_ns).unsigned_abs() / 1000,
             host_cores: host.map(|load| load.busy_cores),
             host_softirq_cores: host.map(|load| load.softirq_cores),
             host_steal_cores: host.map(|load| load.steal_cores),
             busiest_core_share: host.map(|load| load.busiest_core_share),
-            busiest_core_softirq_share: None,
-            busiest_thread_wait_us: None,
-            throttled_us: None,
+            busiest_core_softirq_share: host.map(|load| load.busiest_core_softirq_share),
+            busiest_thread_wait_us: busiest.wait.map(microseconds),
+            throttled_us,
         }
     }
 }

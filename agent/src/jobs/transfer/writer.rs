@@ -1,6 +1,6 @@
 //! The thread that writes one stream, and sees to it that what it wrote arrives.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +10,15 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::allowance::{Allowance, Next};
 use super::budget::Budget;
+use super::encoding::Encoder;
 use super::payload::Ring;
 use super::socket::LastWords;
 use super::stopped;
 use super::stream::{Course, Finish, Stream};
+use super::sync::Exchange;
 use crate::jobs::cancel::CancelFlag;
-use crate::sys::clock::{monotonic_ns, thread_cpu};
+use crate::jobs::cpu::ThreadUse;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::{tcp, tcp_info};
 
 /// How long a `send` may wait for room before it looks whether the test is over.
@@ -26,7 +29,7 @@ const DRAIN_MIN: Duration = Duration::from_secs(5);
 pub const DRAIN_MAX: Duration = Duration::from_secs(10);
 
 /// A first write that waits for its turn when the time is over does not do so in a busy loop.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+pub const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Between two looks whether it has.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
@@ -40,8 +43,18 @@ pub struct Writer {
     pub place: usize,
     pub stream: Arc<Stream>,
     pub halt: CancelFlag,
+    /// Ends writing as the end of the duration does.
+    pub finish: CancelFlag,
     pub message: Bytes,
-    /// Of all streams together, for the text that says so.
+    /// SYNC: each message waits for the answer to the one before.
+    pub acknowledged: bool,
+    /// After each message.
+    pub delay: Option<Duration>,
+    /// For the peer, while nothing moves.
+    pub patience: Duration,
+    /// The connection is reset once everything has arrived, so that its port is free again.
+    pub frees_port: bool,
+    /// Of all streams together, for the text that says so; the budget of SYNC counts messages.
     pub bytes_max: Option<Bytes>,
     pub budget: Option<Arc<Budget>>,
     /// Of this stream.
@@ -49,41 +62,67 @@ pub struct Writer {
 }
 
 /// Why writing ended.
-enum WriteEnd {
+pub enum WriteEnd {
     Elapsed,
     Halted,
     Spent,
     Failed(io::Error),
+    Stopped(Stopped),
 }
 
 impl Writer {
     /// Until the monotonic clock shows `until_ns`, or a limit, or a trouble; but at least one write,
     /// however late a busy host lets this thread run.
-    pub fn send_all(&self, ring: Ring, until_ns: i64) -> Finish {
-        let cpu_before = thread_cpu();
+    pub fn send_all(&self, ring: Ring, mut encoder: Encoder, until_ns: i64) -> Finish {
+        let before = ThreadUse::now();
         let began = Instant::now();
-        let write_end = self.write(ring, until_ns);
+        let (write_end, tally) = match self.acknowledged {
+            false => (self.write(ring, &mut encoder, until_ns), None),
+            true => {
+                let (end, tally) = Exchange::new(self, ring).run(until_ns);
+                (end, Some(Box::new(tally)))
+            }
+        };
         let drained = match write_end {
-            WriteEnd::Elapsed | WriteEnd::Spent => self.drain(began.elapsed()),
-            WriteEnd::Halted | WriteEnd::Failed(_) => false,
+            WriteEnd::Elapsed | WriteEnd::Spent => self.drain(&mut encoder, began.elapsed()),
+            WriteEnd::Halted | WriteEnd::Failed(_) | WriteEnd::Stopped(_) => false,
         };
         let last_words = LastWords::of(&self.stream.socket);
         if !drained {
             self.stream.reset_at_close();
+        } else if self.frees_port {
+            // The receiver waits for it; one that has gone already is as good.
+            let _ = tcp::reset(&self.stream.socket);
         }
-        let cpu = thread_cpu() - cpu_before;
-        Finish { stream: self.place, last_words, drained, cpu, course: self.course(write_end) }
+        Finish {
+            stream: self.place,
+            last_words,
+            drained,
+            processor: ThreadUse::now().since(before),
+            course: self.course(write_end),
+            tally,
+        }
+    }
+
+    /// For a turn to come; ends early with the test.
+    pub fn wait(&self, time: Duration) {
+        if self.stream.progress.bytes() > 0 {
+            self.finish.wait_timeout(time);
+        } else {
+            // The first bytes leave whatever happens, and wait for their turn even then.
+            self.halt.wait_timeout(time);
+        }
     }
 
     /// Writes message after message, as a process that has redo to ship and never runs out of it.
-    fn write(&self, mut ring: Ring, until_ns: i64) -> WriteEnd {
+    fn write(&self, mut ring: Ring, encoder: &mut Encoder, until_ns: i64) -> WriteEnd {
         let mut socket = &self.stream.socket;
         let mut now_ns = monotonic_ns();
         let mut allowance = Allowance::new(self.rate, self.budget.clone(), now_ns);
         let message = self.message.0 as usize;
         let mut left = message;
         self.stream.progress.begin(now_ns);
-        while now_ns < until_ns || self.stream.progress.bytes() == 0 {
+        while (now_ns < until_ns && !self.finish.is_set()) || self.stream.progress.bytes() == 0 {
             if self.halt.is_set() {
                 return WriteEnd::Halted;
             }
@@ -91,13 +130,13 @@ impl Writer {
                 Next::Write { bytes } => bytes,
                 Next::Wait(time) => {
                     let left = nanoseconds_until(now_ns, until_ns).max(PAUSE_MIN);
-                    self.halt.wait_timeout(time.min(left));
+                    self.wait(time.min(left));
                     now_ns = monotonic_ns();
                     continue;
                 }
                 Next::Spent => return WriteEnd::Spent,
             };
-            let written = match socket.write(ring.next(most)) {
+            let written = match encoder.write(&mut socket, ring.next(most), left) {
                 Ok(bytes) => bytes,
                 Err(error) if is_pause(&error) => 0,
                 Err(error) => return WriteEnd::Failed(error),
@@ -108,21 +147,33 @@ impl Writer {
                 allowance.wrote(written);
                 ring.advance(written);
                 left = if written == left { message } else { left - written };
+                if let Some(delay) = self.delay.filter(|_| left == message) {
+                    self.wait(delay.min(nanoseconds_until(now_ns, until_ns)));
+                    now_ns = monotonic_ns();
+                }
             }
         }
-        WriteEnd::Elapsed
+        self.elapsed()
+    }
+
+    /// The time is over, or made to be: halting sets both flags, `halt` first.
+    pub fn elapsed(&self) -> WriteEnd {
+        if self.halt.is_set() { WriteEnd::Halted } else { WriteEnd::Elapsed }
     }
 
     /// Waits until the peer has acknowledged everything; false when it did not within the deadline.
-    fn drain(&self, wrote_for: Duration) -> bool {
+    fn drain(&self, encoder: &mut Encoder, wrote_for: Duration) -> bool {
+        let began = Instant::now();
         let socket = &self.stream.socket;
-        if socket.shutdown(Shutdown::Write).is_err() {
+        if !encoder.flush(&self.stream, &self.halt, began + DRAIN_MIN)
+            || socket.shutdown(Shutdown::Write).is_err()
+        {
             return false;
         }
         let unacked = tcp::unacked_bytes(socket).unwrap_or(0);
-        self.all_arrived(
-            Instant::now() + drain_time(unacked, self.stream.progress.bytes(), wrote_for),
-        )
+        let written = encoder.wire_bytes(self.stream.progress.bytes());
+        let time = drain_time(unacked, written, wrote_for);
+        self.all_arrived((Instant::now() + time).min(began + DRAIN_MAX))
     }
 
     fn all_arrived(&self, deadline: Instant) -> bool {
@@ -147,17 +198,29 @@ impl Writer {
             WriteEnd::Elapsed | WriteEnd::Halted => Course::Ran,
             WriteEnd::Spent => Course::Spent(self.spent()),
             WriteEnd::Failed(error) => Course::Trouble(self.broken(&error)),
+            WriteEnd::Stopped(stopped) => Course::Trouble(stopped),
         }
     }
 
     fn spent(&self) -> Stopped {
         let bytes = self.bytes_max.unwrap_or_default();
-        stopped(StopCause::Limit, format!("all {bytes} that may be sent were sent"))
+        let text = match self.acknowledged {
+            false => format!("all {bytes} that may be sent were sent"),
+            true => format!(
+                "as many messages of {} were sent as fit into the {bytes} that may be sent",
+                self.message
+            ),
+        };
+        stopped(StopCause::Limit, text)
+    }
+
+    pub fn peer(&self) -> String {
+        let peer = self.stream.socket.peer_addr();
+        peer.map_or_else(|_| "the receiver".to_owned(), |peer| peer.to_string())
     }
 
     fn broken(&self, error: &io::Error) -> Stopped {
-        let peer = self.stream.socket.peer_addr();
-        let peer = peer.map_or_else(|_| "the receiver".to_owned(), |peer| peer.to_string());
+        let peer = self.peer();
         let (stream, bytes) = (self.stream.index, self.stream.progress.bytes());
         let text = format!("{peer} broke stream {stream} after {bytes} bytes: {error}");
         stopped(StopCause::Peer, text)
@@ -170,23 +233,23 @@ fn drain_time(unacked: u64, written: u64, wrote_for: Duration) -> Duration {
     wrote_for.mul_f64(2.0 * share.min(1.0)).clamp(DRAIN_MIN, DRAIN_MAX)
 }
 
-fn is_pause(error: &io::Error) -> bool {
+pub fn is_pause(error: &io::Error) -> bool {
     let kind = error.kind();
     matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
+pub fn nanoseconds_until(now_ns: i64, until_ns: i64) -> Duration {
     Duration::from_nanos((until_ns - now_ns).max(0).unsigned_abs())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
-    use redoline_proto::transfer::Payload;
-
+    use super::super::payload::Content;
+    use super::super::stalled::PATIENCE;
     use super::*;
 
     fn connection() -> (TcpStream, TcpStream) {
@@ -201,7 +264,12 @@ mod tests {
             place: 0,
             stream: Arc::new(Stream::new(0, socket)),
             halt: CancelFlag::new(),
+            finish: CancelFlag::new(),
             message: Bytes(1000),
+            acknowledged: false,
+            delay: None,
+            patience: PATIENCE,
+            frees_port: false,
             bytes_max: None,
             budget: None,
             rate: None,
@@ -213,7 +281,8 @@ mod tests {
         let (near, mut far) = connection();
         let writer = writer(near);
         let reader = thread::spawn(move || far.read_to_end(&mut Vec::new()).unwrap());
-        let finish = writer.send_all(Ring::new(Payload::Zeros, 1), monotonic_ns() - 1);
+        let finish =
+            writer.send_all(Ring::new(Content::Zeros, 1), Encoder::Plain, monotonic_ns() - 1);
         assert!(finish.drained);
         assert_eq!(reader.join().unwrap() as u64, writer.stream.progress.bytes());
         assert!(writer.stream.progress.bytes() > 0);
@@ -241,7 +310,7 @@ mod tests {
         far.peek(&mut [0]).unwrap();
         (&writer.stream.socket).write_all(&[7; 1000]).unwrap();
         drop(far);
-        assert!(!writer.drain(Duration::from_secs(1)));
+        assert!(!writer.drain(&mut Encoder::Plain, Duration::from_secs(1)));
     }
 
     #[test]

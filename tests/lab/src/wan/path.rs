@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    Reorder,
     flow::FlowKey,
     shaper::{Limit, Shaper},
 };
@@ -20,6 +21,8 @@ pub(crate) struct PathSpec {
     pub(super) peak_bps: Option<u64>,
     pub(super) flow: Option<Limit>,
     pub(super) loss: f64,
+    pub(super) seed: u64,
+    pub(super) reorder: Option<Reorder>,
 }
 
 /// The packets between one end of the WAN and the other.
@@ -33,8 +36,12 @@ pub(super) struct Path {
     link: Option<Shaper>,
     /// On the way, in the order of arrival at the far end.
     travelling: VecDeque<(u64, Packet)>,
+    /// On the way too, and overtaken.
+    late: BinaryHeap<Reverse<Shaped>>,
     held_bytes: u64,
     sequence: u64,
+    /// Packets that the link let through.
+    passed: u64,
     random: u64,
 }
 
@@ -50,7 +57,7 @@ const HELD_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const FLOWS_KEPT: usize = 4096;
 
 impl Path {
-    pub(super) fn new(spec: PathSpec, seed: u64) -> Self {
+    pub(super) fn new(spec: PathSpec) -> Self {
         let mut path = Self {
             spec: PathSpec { link: None, flow: None, peak_bps: None, ..spec.clone() },
             flows: HashMap::new(),
@@ -58,9 +65,11 @@ impl Path {
             peak: None,
             link: None,
             travelling: VecDeque::new(),
+            late: BinaryHeap::new(),
             held_bytes: 0,
             sequence: 0,
-            random: seed,
+            passed: 0,
+            random: state(spec.seed),
         };
         path.set_spec(spec);
         path
@@ -70,6 +79,9 @@ impl Path {
     pub(super) fn set_spec(&mut self, spec: PathSpec) {
         if spec.flow != self.spec.flow {
             self.flows.clear();
+        }
+        if spec.seed != self.spec.seed {
+            self.random = state(spec.seed);
         }
         let peak = spec.peak_bps.map(|rate_bps| Limit {
             rate_bps,
@@ -107,22 +119,37 @@ impl Path {
             let Some(Reverse((at_ns, _, packet))) = self.shaped.pop() else { return };
             match self.leave_link(at_ns, packet.len() as u64) {
                 Some(departure_ns) => {
-                    let arrival_ns = departure_ns + self.spec.delay.as_nanos() as u64;
-                    let previous_ns = self.travelling.back().map_or(0, |(at_ns, _)| *at_ns);
-                    self.travelling.push_back((arrival_ns.max(previous_ns), packet));
+                    self.travel(departure_ns + self.spec.delay.as_nanos() as u64, packet);
                 }
                 None => self.held_bytes -= packet.len() as u64,
             }
         }
     }
 
+    fn travel(&mut self, arrival_ns: u64, packet: Packet) {
+        self.passed += 1;
+        if let Some(Reorder { every, late }) = self.spec.reorder
+            && self.passed.is_multiple_of(every)
+        {
+            let late_ns = arrival_ns + late.as_nanos() as u64;
+            self.late.push(Reverse((late_ns, self.passed, packet)));
+            return;
+        }
+        let previous_ns = self.travelling.back().map_or(0, |(at_ns, _)| *at_ns);
+        self.travelling.push_back((arrival_ns.max(previous_ns), packet));
+    }
+
     /// The next packet that has reached the far end.
     pub(super) fn arrived(&mut self, now_ns: u64) -> Option<Packet> {
-        let (at_ns, _) = self.travelling.front()?;
-        if *at_ns > now_ns {
+        let late_ns = self.late.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        let is_due = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| at_ns <= now_ns);
+        let packet = if is_due(late_ns) {
+            self.late.pop()?.0.2
+        } else if is_due(self.travelling.front().map(|(at_ns, _)| *at_ns)) {
+            self.travelling.pop_front()?.1
+        } else {
             return None;
-        }
-        let (_, packet) = self.travelling.pop_front()?;
+        };
         self.held_bytes -= packet.len() as u64;
         Some(packet)
     }
@@ -131,7 +158,8 @@ impl Path {
     pub(super) fn next_ns(&self) -> Option<u64> {
         let shaped = self.shaped.peek().map(|Reverse((at_ns, ..))| *at_ns);
         let travelling = self.travelling.front().map(|(at_ns, _)| *at_ns);
-        shaped.into_iter().chain(travelling).min()
+        let late = self.late.peek().map(|Reverse((at_ns, ..))| *at_ns);
+        shaped.into_iter().chain(travelling).chain(late).min()
     }
 
     fn leave_flow(&mut self, limit: Limit, now_ns: u64, packet: &[u8]) -> Option<u64> {
@@ -166,6 +194,11 @@ impl Path {
     }
 }
 
+/// Never zero, which xorshift would not leave, and unlike for seeds that are alike.
+fn state(seed: u64) -> u64 {
+    (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1
+}
+
 fn change(shaper: &mut Option<Shaper>, limit: Option<Limit>) {
     match (shaper.as_mut(), limit) {
         (Some(shaper), Some(limit)) => shaper.set_limit(limit),
@@ -189,7 +222,15 @@ mod tests {
 
     fn spec() -> PathSpec {
         let delay = Duration::from_millis(5);
-        PathSpec { delay, link: None, peak_bps: None, flow: None, loss: 0.0 }
+        PathSpec {
+            delay,
+            link: None,
+            peak_bps: None,
+            flow: None,
+            loss: 0.0,
+            seed: 1,
+            reorder: None,
+        }
     }
 
     fn limit(rate_bps: u64) -> Limit {
@@ -198,7 +239,7 @@ mod tests {
 
     /// Sends these flows' packets at time zero; gives (flow, arrival in ms).
     fn travel(spec: PathSpec, flows: &[u8]) -> Vec<(u8, u64)> {
-        let mut path = Path::new(spec, 1);
+        let mut path = Path::new(spec);
         for flow in flows {
             path.accept(0, &packet(*flow));
         }
@@ -253,7 +294,7 @@ mod tests {
     fn a_late_look_gives_the_same_times_as_a_punctual_one() {
         let spec =
             PathSpec { flow: Some(limit(12_000_000)), link: Some(limit(6_000_000)), ..spec() };
-        let mut path = Path::new(spec, 1);
+        let mut path = Path::new(spec);
         for flow in [1, 1, 2] {
             path.accept(0, &packet(flow));
         }
@@ -269,8 +310,32 @@ mod tests {
     }
 
     #[test]
+    fn the_same_seed_takes_the_same_packets_and_another_takes_others() {
+        let flows: Vec<u8> = (0..200).collect();
+        let lossy = |seed| travel(PathSpec { loss: 0.1, seed, ..spec() }, &flows);
+        assert_eq!(lossy(1), lossy(1));
+        assert_ne!(lossy(1), lossy(2));
+    }
+
+    #[test]
+    fn credit_is_each_flow_s_own_and_what_exceeds_it_is_dropped_without_a_queue() {
+        let flow = Limit { queue_bytes: 0, credit_bytes: 3000, ..limit(12_000_000) };
+        let arrivals = travel(PathSpec { flow: Some(flow), ..spec() }, &[1, 1, 1, 1, 1, 2]);
+        // Two by credit, one at the rate.
+        assert_eq!(arrivals, [(1, 5), (1, 5), (2, 5), (1, 6)]);
+    }
+
+    #[test]
+    fn one_packet_in_so_many_is_overtaken() {
+        let reorder = Some(Reorder { every: 2, late: Duration::from_millis(3) });
+        let spec = PathSpec { link: Some(limit(12_000_000)), reorder, ..spec() };
+        let arrivals = travel(spec, &[1, 2, 3, 4]);
+        assert_eq!(arrivals, [(1, 6), (3, 8), (2, 10), (4, 12)]);
+    }
+
+    #[test]
     fn a_shorter_delay_does_not_reorder() {
-        let mut path = Path::new(spec(), 1);
+        let mut path = Path::new(spec());
         path.accept(0, &packet(1));
         path.advance(0);
         path.set_spec(PathSpec { delay: Duration::from_millis(1), ..spec() });

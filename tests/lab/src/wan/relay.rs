@@ -127,7 +127,7 @@ fn relay(from: &Tun, to: &Tun, control: &Control) {
     become_punctual();
     let clock = Instant::now();
     let now_ns = || clock.elapsed().as_nanos() as u64;
-    let mut path = Path::new(control.spec(), 0x9e37_79b9_7f4a_7c15);
+    let mut path = Path::new(control.spec());
     let mut generation = control.generation.load(Ordering::Acquire);
     let mut wake_up = WakeUp::default();
     let mut moved_ns = 0;

@@ -1,11 +1,11 @@
-//! Latencies of reads: percentiles that can be merged, and Oracle's buckets.
+//! Latencies of reads, writes and answers: percentiles that can be merged, and Oracle's buckets.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use redoline_proto::storage::{Latency, LatencyBucket};
+use redoline_proto::latency::{Latency, LatencyBucket};
 
-/// One hour; a longer read is counted as this.
+/// One hour; what takes longer is counted as this.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Of [`BUCKETS`], the last ends at 2^35 µs: more than nine hours.
 const BUCKETS: usize = 36;
@@ -14,7 +14,7 @@ const BUCKETS: usize = 36;
 #[derive(Clone, Debug)]
 pub struct LatencyRecorder {
     histogram: Histogram<u64>,
-    /// `buckets[k]` counts reads of at most 2^k µs and more than 2^(k-1) µs, the bounds of
+    /// `buckets[k]` counts those of at most 2^k µs and more than 2^(k-1) µs, the bounds of
     /// V$EVENT_HISTOGRAM_MICRO.
     buckets: [u64; BUCKETS],
     sum_ns: u128,
@@ -38,6 +38,10 @@ impl LatencyRecorder {
         self.sum_ns += u128::from(took_ns);
         self.min_ns = self.min_ns.min(took_ns);
         self.max_ns = self.max_ns.max(took_ns);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -75,7 +79,7 @@ impl LatencyRecorder {
         }
     }
 
-    /// From the first bucket that holds a read to the last.
+    /// From the first bucket that holds one to the last.
     fn occupied(&self) -> Vec<LatencyBucket> {
         let first = self.buckets.iter().position(|count| *count > 0).unwrap_or(BUCKETS);
         let last = self.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
