@@ -7,7 +7,7 @@ use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
 use super::fairness;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::series::SeriesResult;
-use super::steady::{Steady, TARGET};
+use super::steady::Steady;
 use super::throughput::Summary;
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
@@ -238,7 +238,7 @@ fn unsteady(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     let (_, worst, name) = moved.first()?;
     let what = match worst.level_shift {
         Some(shift) => format!("moved from {} to {}", rate(shift.first), rate(shift.last)),
-        None => format!("did not settle to within {}", percent(TARGET)),
+        None => format!("did not settle to within {}", percent(worst.target)),
     };
     let sentence = format!(
         "The rate from {name} {what} during the test ({}). A longer test tells more.",

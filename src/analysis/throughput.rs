@@ -8,6 +8,7 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::host_use::{self, HostUse};
 use super::kernel::{self, Kernel};
+use super::looks::StopRule;
 use super::path::PathSummary;
 use super::readings::{end_of, ends, growth, known, last_known, starts};
 use super::steady::{Interval, Steady, steady};
@@ -206,15 +207,28 @@ pub fn summarise(throughput: &Throughput) -> Summary {
     let window = tracks.as_deref().and_then(window::common);
     let min_rtt = whole.iter().filter_map(|pair| min_rtt(&pair.sender)).min();
     let sum = tracks.as_deref().zip(window).map(|(tracks, window)| window::sum(tracks, window));
-    let pairs: Vec<PairSummary> =
-        throughput.pairs.iter().map(|pair| of_test(throughput, pair, window, alone)).collect();
+    let together = sum.and_then(|sum| steady_of(&throughput.request, &sum, min_rtt));
+    // What a test that ends by itself did after its last look is no part of its result.
+    let judged = window.zip(together.as_ref()).map(|(window, steady)| {
+        match throughput.request.auto_target {
+            Some(_) => window.first(steady.elapsed()),
+            None => window,
+        }
+    });
+    let of_test = |pair: &PairTransfer| {
+        let summary = pair_summary(pair, judged.or(window), alone);
+        let steady = if alone { together.clone() } else { summary.steady.clone() };
+        let sync = sync::summarise(&throughput.request, pair);
+        PairSummary { sync, steady: steady.filter(|_| !summary.failed), ..summary }
+    };
+    let pairs: Vec<PairSummary> = throughput.pairs.iter().map(of_test).collect();
     Summary {
         id: throughput.id,
         step: throughput.step,
         direction: throughput.direction,
         request: throughput.request.clone(),
         window,
-        steady: sum.and_then(|sum| steady(&sum, min_rtt)),
+        steady: together,
         whole_run: whole_run(&throughput.pairs),
         samples: samples(&throughput.pairs),
         not_testable: None,
@@ -222,14 +236,17 @@ pub fn summarise(throughput: &Throughput) -> Summary {
     }
 }
 
-fn of_test(
-    test: &Throughput,
-    pair: &PairTransfer,
-    window: Option<Window>,
-    alone: bool,
-) -> PairSummary {
-    let sync = sync::summarise(&test.request, pair);
-    PairSummary { sync, ..pair_summary(pair, window, alone) }
+/// By the looks that ended the test, or over all of a test whose length was fixed.
+fn steady_of(
+    request: &TransferRequest,
+    intervals: &[Interval],
+    min_rtt: Option<Duration>,
+) -> Option<Steady> {
+    match request.auto_target {
+        Some(target) => StopRule::new(target, Duration::from_millis(request.duration_ms))
+            .conclude(intervals, min_rtt),
+        None => steady(intervals, min_rtt),
+    }
 }
 
 /// The stream of a path is one of its own: nothing of it is acknowledged.

@@ -1,5 +1,7 @@
 //! The window common to all streams of all pairs of a test, on the controller's clock.
 
+use std::time::Duration;
+
 use redoline_proto::handshake::ClockOffset;
 use redoline_proto::transfer::Sample;
 use redoline_proto::units::BytesPerSecond;
@@ -21,6 +23,13 @@ impl Window {
 
     fn not_empty(self) -> Option<Self> {
         (self.to_ns > self.from_ns).then_some(self)
+    }
+
+    /// Its first part, `time` long.
+    #[must_use]
+    pub fn first(self, time: Duration) -> Self {
+        let to_ns = self.from_ns.saturating_add(time.as_nanos() as i64);
+        Self { to_ns: self.to_ns.min(to_ns), ..self }
     }
 
     pub fn seconds(self) -> f64 {
