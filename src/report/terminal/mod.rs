@@ -1,10 +1,15 @@
 //! The summary printed after a run: verdict, needs, rates, findings and first recommendations.
 
+mod network;
+mod page;
+
 use super::format;
-use super::model::{Answer, Latency, Measurement, Report, Series, Severity};
+use super::model::{Answer, Report, Series, Severity};
 use super::summary::{self, Judged, NeedRow};
 use super::text::clean;
-use super::{parameters, tables, wording};
+use super::wording;
+use network::{acknowledgements, codings, paths, shares};
+use page::{Cell, Colour, Page, plain};
 
 /// How many of the less severe findings and of the recommendations a summary shows.
 const SHOWN: usize = 5;
@@ -84,102 +89,6 @@ fn need_row(row: &NeedRow) -> Vec<Cell> {
         plain(measured),
         (row.judged.label().to_owned(), colour),
     ]
-}
-
-fn paths(page: &mut Page, report: &Report) {
-    let rows: Vec<Vec<Cell>> = report
-        .measurements
-        .iter()
-        .filter_map(|measurement| match measurement {
-            Measurement::Path(path) => Some(path),
-            _ => None,
-        })
-        .map(|path| {
-            vec![
-                plain(clean(&tables::way(path))),
-                plain(format!("RTT {}", tables::idle(path))),
-                plain(format!("loaded {}", tables::loaded(path))),
-                plain(format!("loss {}", format::percent(path.loss_ratio))),
-                plain(format!("path MTU {}", tables::mtus(path))),
-            ]
-        })
-        .collect();
-    page.table("Path: RTT p50 / p99 / max idle and loaded, loss, path MTU there / back", &rows);
-}
-
-/// Tests of several pairs or directions at a time.
-fn shares(page: &mut Page, report: &Report) {
-    let rows: Vec<Vec<Cell>> = summary::throughputs(report)
-        .filter_map(|test| Some((test, wording::manner(test)?)))
-        .map(|(test, manner)| {
-            let shares: Vec<String> = test
-                .pairs
-                .iter()
-                .filter(|_| test.pairs.len() > 1)
-                .map(|ends| format!("{} {}", ends.pair, format::percent(ends.share)))
-                .collect();
-            let jain =
-                test.pair_fairness.map(|index| format!(" (Jain {})", tables::index(Some(index))));
-            vec![
-                plain(clean(&manner)),
-                plain(test.direction.to_string()),
-                plain(format!("num_conn {}", test.num_conn)),
-                plain(wording::steady_rate(test)),
-                plain(clean(&shares.join(", ")) + &jain.unwrap_or_default()),
-            ]
-        })
-        .collect();
-    page.table("At the same time", &rows);
-}
-
-fn acknowledgements(page: &mut Page, report: &Report) {
-    let rows: Vec<Vec<Cell>> = summary::throughputs(report)
-        .filter(|test| test.mode != "async")
-        .flat_map(|test| test.pairs.iter().map(move |ends| (test, ends)))
-        .map(|(test, ends)| {
-            let of = |value: fn(&Latency) -> Option<f64>| {
-                format::microseconds(ends.latency_us.as_ref().and_then(value))
-            };
-            let shares =
-                test.disk_share.map(|disk| format!("disk {}", format::percent(Some(disk))));
-            vec![
-                plain(format!("{} to {}", clean(&ends.sender), clean(&ends.receiver))),
-                plain(clean(&parameters::mode(&test.mode))),
-                plain(format::bytes(Some(test.message_bytes))),
-                plain(format!("mean {}", of(|latency| latency.mean))),
-                plain(format!("p99 {}", of(|latency| latency.p99))),
-                plain(format!("{} messages/s", format::number(ends.messages_per_second))),
-                plain(shares.unwrap_or_default()),
-                plain(format!("commit longer by {}", tables::commit(test))),
-            ]
-        })
-        .collect();
-    page.table("SYNC acknowledgements", &rows);
-}
-
-fn codings(page: &mut Page, report: &Report) {
-    for series in &report.series {
-        let Some(sentence) = tables::model_of(&series.variable) else { continue };
-        let rows: Vec<Vec<Cell>> = series
-            .points
-            .iter()
-            .map(|point| {
-                let cores = point.measurement.as_ref().and_then(|id| {
-                    let test = summary::throughputs(report).find(|test| test.id == *id)?;
-                    let ends = [test.cpu_cores.sender, test.cpu_cores.receiver];
-                    Some(format!("{} CPU cores", ends.map(format::number).join(" / ")))
-                });
-                vec![
-                    plain(clean(&point.label)),
-                    plain(wording::point_rate(series, point)),
-                    plain(cores.unwrap_or_default()),
-                ]
-            })
-            .collect();
-        let subject = clean(&wording::series_subject(report, series));
-        page.table(&subject, &rows);
-        page.prose("  ", sentence);
-    }
 }
 
 fn single_streams(page: &mut Page, report: &Report) {
@@ -319,116 +228,6 @@ fn missing(page: &mut Page, report: &Report) {
     }
 }
 
-type Cell = (String, Colour);
-
-fn plain(text: String) -> Cell {
-    (text, Colour::None)
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Colour {
-    None,
-    Red,
-    Yellow,
-    Green,
-    Bold,
-}
-
-/// Text that grows line by line.
-struct Page {
-    style: Style,
-    width: usize,
-    text: String,
-}
-
-impl Page {
-    fn paint(&self, text: &str, colour: Colour) -> String {
-        let code = match colour {
-            Colour::None => return text.to_owned(),
-            _ if self.style == Style::Plain => return text.to_owned(),
-            Colour::Red => "1;31",
-            Colour::Yellow => "1;33",
-            Colour::Green => "1;32",
-            Colour::Bold => "1",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
-    }
-
-    fn line(&mut self, text: &str) {
-        self.text.push_str(text.trim_end());
-        self.text.push('\n');
-    }
-
-    fn title(&mut self, text: &str) {
-        self.line("");
-        self.line(&self.paint(text, Colour::Bold));
-    }
-
-    /// A paragraph, broken between words; `text` may come from anywhere.
-    fn prose(&mut self, indent: &str, text: &str) {
-        for line in wrapped(&clean(text), self.width - indent.len()) {
-            self.line(&format!("{indent}{line}"));
-        }
-    }
-
-    /// A paragraph with a hanging label.
-    fn item(&mut self, label: &str, colour: Colour, text: &str) {
-        let indent = label.chars().count() + 3;
-        let lines = wrapped(&clean(text), self.width.saturating_sub(indent).max(20));
-        for (index, line) in lines.iter().enumerate() {
-            if index == 0 {
-                self.line(&format!("  {} {line}", self.paint(label, colour)));
-            } else {
-                self.line(&format!("{}{line}", " ".repeat(indent)));
-            }
-        }
-    }
-
-    /// Columns as wide as their widest cell; nothing without rows.
-    fn table(&mut self, title: &str, rows: &[Vec<Cell>]) {
-        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-        if columns == 0 {
-            return;
-        }
-        let width = |column: usize| {
-            rows.iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.0.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        self.title(title);
-        for row in rows {
-            let mut line = String::new();
-            for ((text, colour), width) in row.iter().zip(&widths) {
-                let padding = " ".repeat(width - text.chars().count());
-                line.push_str(&format!("  {}{padding}", self.paint(text, *colour)));
-            }
-            self.line(&line);
-        }
-    }
-}
-
-/// Lines of at most `width` characters; a longer word has a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if !line.is_empty() {
-        lines.push(line);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,11 +265,5 @@ mod tests {
                 .fold(text.to_owned(), |text, code| text.replace(&format!("\u{1b}[{code}m"), ""))
         };
         assert_eq!(without(&coloured), render(&samples::whole(), Style::Plain, 80));
-    }
-
-    #[test]
-    fn prose_keeps_to_the_width() {
-        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
-        assert_eq!(wrapped("incomprehensible b", 4), ["incomprehensible", "b"]);
     }
 }
