@@ -225,6 +225,8 @@ mod tests {
 
     #[test]
     fn no_field_is_a_formula_or_leaves_its_quotes() {
+        let text = render(&samples::hostile());
+        assert!(!text.chars().any(|c| c.is_control() && !"\r\n".contains(c)), "{text:?}");
         assert_eq!(quoted("=1+1"), "'=1+1");
         assert_eq!(quoted("a\"b,c\n"), "\"a\"\"b,c \"");
     }

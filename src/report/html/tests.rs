@@ -91,8 +91,10 @@ fn every_measurement_has_an_anchor() {
 fn whatever_a_peer_says_is_text() {
     let page = render(&samples::broken()).unwrap();
     assert!(page.contains("&lt;script&gt;alert(1)"), "the name is shown");
-    assert!(!page.to_lowercase().contains("<script"));
-    assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+    for page in [page, render(&samples::hostile()).unwrap()] {
+        assert!(!page.to_lowercase().contains("<script"));
+        assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use network::{add_network_tests, failed_test, test};
 use storage::add_storage_tests;
 use topology::bare_facts;
 
-pub use wide::wide;
+pub use wide::{hostile, wide};
 
 const MBIT: f64 = 125_000.0;
 const MIB: f64 = 1_048_576.0;

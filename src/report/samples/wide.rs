@@ -34,6 +34,62 @@ pub fn wide() -> Report {
     report
 }
 
+/// The same with something hostile wherever a peer or a runbook is quoted.
+pub fn hostile() -> Report {
+    let evil = "<script>\u{1b}[31m|`x`\r\n# h\"'&".to_owned();
+    let mut report = wide();
+    for measurement in &mut report.measurements {
+        match measurement {
+            Measurement::Path(path) => {
+                path.sender.clone_from(&evil);
+                path.way = Some(evil.clone());
+                path.interface = both(&evil, &evil);
+                path.used_interface = both("other", &evil);
+                path.source_address = Some(evil.clone());
+                path.gateway = Some(evil.clone());
+                path.remarks = vec![evil.clone()];
+                path.failures = vec![evil.clone()];
+                path.sizes[0].outcome.clone_from(&evil);
+            }
+            Measurement::Throughput(test) => poison(test, &evil),
+            Measurement::StorageRead(_) => (),
+        }
+    }
+    for series in &mut report.series {
+        series.pairs = vec![evil.clone()];
+        series.points[0].label.clone_from(&evil);
+        series.points[0].remark = Some(evil.clone());
+    }
+    report
+}
+
+fn poison(test: &mut Throughput, evil: &str) {
+    if test.mode != "async" {
+        test.mode = format!("sync{evil}");
+    }
+    test.nodes = evil.to_owned();
+    test.encoding = Some(evil.to_owned());
+    test.requested.device = Some(evil.to_owned());
+    test.congestion_control.sender = Some(evil.to_owned());
+    for ends in &mut test.pairs {
+        ends.receiver = evil.to_owned();
+    }
+    for end in &mut test.granted.ends {
+        end.node = evil.to_owned();
+        end.bound_by = Some(evil.to_owned());
+    }
+    for host in &mut test.hosts {
+        host.node = evil.to_owned();
+        for interface in host.interfaces.iter_mut().flatten() {
+            interface.name = evil.to_owned();
+            interface.send_drops = 1;
+        }
+    }
+    if let Some(write) = &mut test.write {
+        write.directory = evil.to_owned();
+    }
+}
+
 fn steps(report: &Report) -> Vec<Step> {
     let rows = [
         ("The paths", "path"),

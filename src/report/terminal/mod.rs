@@ -255,8 +255,10 @@ mod tests {
 
     #[test]
     fn colours_are_the_only_escape_sequences() {
-        let hostile = samples::broken();
-        assert!(!render(&hostile, Style::Plain, 80).contains('\u{1b}'));
+        for hostile in [samples::broken(), samples::hostile()] {
+            let text = render(&hostile, Style::Plain, 80);
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        }
         let coloured = render(&samples::whole(), Style::Ansi, 80);
         assert!(coloured.contains("\u{1b}[1;31mnot met\u{1b}[0m"), "{coloured}");
         let without = |text: &str| {
