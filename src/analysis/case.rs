@@ -163,13 +163,16 @@ impl<'a> Case<'a> {
             })
     }
 
-    /// The highest rate of a direction, with the measurement that gave it; of tests in which every
+    /// The highest settled rate of a direction, with the measurement that gave it; of tests in which every
     /// pair gave its part.
     pub fn best(&self, direction: Direction) -> Option<(MeasurementId, &'a Steady)> {
         self.counting(direction)
             .filter(|summary| summary.complete())
             .filter_map(|summary| Some((summary.id, summary.steady.as_ref()?)))
-            .max_by(|a, b| a.1.rate.0.total_cmp(&b.1.rate.0))
+            .max_by(|a, b| {
+                let settled = is_settled(a.1).cmp(&is_settled(b.1));
+                settled.then(a.1.rate.0.total_cmp(&b.1.rate.0))
+            })
     }
 
     fn min_rtt(&self, pair: PairId, direction: Direction) -> Option<Duration> {
@@ -374,4 +377,12 @@ pub fn differ(a: &Steady, b: &Steady, share: f64) -> bool {
         _ => false,
     };
     apart && high.rate.0 > low.rate.0 * (1.0 + share)
+}
+
+/// A mean that stands for something: one level, known to within a quarter. A first test with a credit
+/// has two levels, a stream that stops and goes has none.
+pub fn is_settled(steady: &Steady) -> bool {
+    const WIDE: f64 = 0.25;
+    let wide = steady.half_width.is_some_and(|half| half.0 > WIDE * steady.rate.0);
+    steady.level_shift.is_none() && !wide
 }

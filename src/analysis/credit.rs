@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use redoline_proto::units::BytesPerSecond;
+
 use super::burst::{self, BurstCredit};
 use super::case::{Alone, Case, DIRECTIONS, at_limit};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::readings::ends;
+use super::response;
 use super::steady::Interval;
 use super::throughput::Summary;
 use super::words::{long_time, rate};
@@ -75,7 +78,7 @@ fn long_time_or_ms(time: Duration) -> String {
 }
 
 fn within(case: &Case<'_>, test: &Summary) -> Option<Seen> {
-    let credit = credit_of(test)?;
+    let credit = credit_of(case, test)?;
     let (before, after) = losses_around(case, test, credit.at);
     let losses = before.zip(after).is_some_and(|(a, b)| burst::explained_by_loss(a, b));
     Some(Seen {
@@ -87,13 +90,28 @@ fn within(case: &Case<'_>, test: &Summary) -> Option<Seen> {
     })
 }
 
-/// A fall within one test, of what all its receivers got.
-pub fn credit_of(test: &Summary) -> Option<BurstCredit> {
+/// A fall within one test, of what all its receivers got; unless random losses explain it: a stream
+/// rises to the path's rate until its first loss, and falls to what its losses leave it.
+pub fn credit_of(case: &Case<'_>, test: &Summary) -> Option<BurstCredit> {
     if test.pairs.iter().any(|pair| at_limit(test, pair)) {
         return None;
     }
     let intervals: Vec<Interval> = test.samples.iter().map(|sample| sample.interval).collect();
-    burst::burst_credit(&intervals, test.min_rtt())
+    let credit = burst::burst_credit(&intervals, test.min_rtt())?;
+    let (_, lost) = losses_around(case, test, credit.at);
+    let by_loss = lost.and_then(|lost| rate_by_losses(test, lost));
+    let by_chance = by_loss.is_some_and(|by_loss| response::fits(credit.later, by_loss));
+    (!by_chance).then_some(credit)
+}
+
+/// What all streams of a test together get at this loss (share of packets).
+fn rate_by_losses(test: &Summary, lost: f64) -> Option<BytesPerSecond> {
+    let pair = test.pairs.first()?;
+    let control = pair.congestion_control.sender.as_deref();
+    let rtt = pair.rtt.p50.or(pair.rtt.min)?;
+    let one = response::rate(control, pair.mss?, rtt, lost)?;
+    let streams = test.request.num_conn as f64 * test.pairs.len() as f64;
+    Some(BytesPerSecond(one.0 * streams))
 }
 
 /// A probe and a long confirmation of the same number of connections, both plain.

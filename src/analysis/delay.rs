@@ -89,9 +89,10 @@ fn reordering(case: &Case<'_>, direction: Direction) -> Option<Finding> {
             let delivered = kernel.delivered_packets.filter(|packets| *packets > 0)? as f64;
             // What overtakes is seen by the sender; a gap at the receiver may be a loss as well.
             let seen = kernel.reordered.map_or(0.0, |times| times as f64 / delivered);
-            let early = kernel
-                .out_of_order_packets
-                .filter(|_| kernel.lost_share.is_some_and(|lost| lost < FEW_LOST));
+            let early = kernel.out_of_order_packets.filter(|_| {
+                let lost = pair.counts.retransmitted_share();
+                lost.is_some_and(|lost| lost < FEW_LOST)
+            });
             let share = early.map_or(0.0, |early| early as f64 / delivered).max(seen);
             let fields = "out_of_order_packets";
             (share >= REORDERED).then_some((test.id, pair.pair, share, Confidence::Likely, fields))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
-use super::case::{Alone, Case, at_limit};
+use super::case::{Alone, Case, at_limit, is_settled};
 use super::fairness::jain;
 use super::finding::{End, Setting};
 use super::response;
@@ -187,7 +187,9 @@ impl<'a> Flow<'a> {
     pub fn reads_slowly(&self) -> bool {
         let pair = self.single.pair;
         let waits = pair.limited.receive_window_share().is_some_and(|share| share >= HELD);
-        if !waits || self.queue() || full_thread(pair).is_some() {
+        // A reader that stops and goes makes bursts, which queue behind themselves.
+        let queued = self.queue() && is_settled(self.single.steady);
+        if !waits || queued || full_thread(pair).is_some() {
             return false;
         }
         let fits = self

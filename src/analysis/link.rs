@@ -2,7 +2,7 @@
 
 use redoline_proto::units::BytesPerSecond;
 
-use super::case::{Alone, Case};
+use super::case::{Alone, Case, is_settled};
 use super::cause::SINGLE;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, LINEAR, full_thread, queue_stands};
@@ -63,7 +63,11 @@ fn full_level<'a>(case: &Case<'_>, flow: &Flow<'a>, direction: Direction) -> Opt
     let shared = queue_stands(best.pair) && best.steady.rate.0 < LINEAR * alone;
     let full = case.plateaued(flow.pair, direction) || shared;
     let window = best.pair.limited.receive_window_share().is_some_and(|share| share >= WAITS);
-    let in_node = full_thread(best.pair).is_some() || (window && !queue_stands(best.pair));
+    // What stops and goes is not held by a path that is full, whatever queues in its bursts.
+    let in_node = full_thread(best.pair).is_some()
+        || (window && !queue_stands(best.pair))
+        || flow.reads_slowly()
+        || !is_settled(best.steady);
     (full && !in_node).then_some(best)
 }
 

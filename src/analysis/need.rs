@@ -114,7 +114,7 @@ fn of_thread(
                 limit: single.summary.request.rate_limit,
                 held: held_by_runbook(single.summary),
                 complete: true,
-                sustained: credit_of(single.summary).map(|credit| credit.later),
+                sustained: credit_of(case, single.summary).map(|credit| credit.later),
             });
             let nothing = "one stream was not measured";
             judge(&Subject { name, need }, measured.as_ref(), nothing).pairs([pair]).nodes(node)
@@ -147,7 +147,7 @@ fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding>
             limit: limit_of_all(summary),
             held: held_by_runbook(summary),
             complete: summary.complete(),
-            sustained: credit_of(summary).map(|credit| credit.later),
+            sustained: credit_of(case, summary).map(|credit| credit.later),
         })
     });
     Some(judge(&subject, together.as_ref(), "all nodes at once were not measured"))

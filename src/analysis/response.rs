@@ -10,8 +10,9 @@ const RENO: f64 = 1.22;
 /// RFC 9438, section 5.1 (β = 0.7, C = 0.4): 1.054 × (RTT / loss)^¾ segments, RTT in seconds.
 const CUBIC: f64 = 1.054;
 /// How far from the formula a rate may be and still fit it: losses come in groups, which count once,
-/// and some bytes are sent again for nothing.
-const SLACK: f64 = 2.5;
+/// and some bytes are sent again for nothing. A policer that drops all above its rate loses 2.3 times
+/// as much as the formula takes for that rate (measured at 40 Mbit/s and 10 ms).
+const SLACK: f64 = 2.0;
 
 /// The rate at this loss (share of packets, above 0); of unknown controls the higher of both formulas.
 ///

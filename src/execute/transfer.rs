@@ -172,11 +172,26 @@ pub async fn run(
             () = finish(ends, job, looks) => ended.await,
         }
     };
-    transfer.failure = outcome.err();
+    transfer.failure = outcome.err().or_else(|| nothing_arrived(ends, &transfer));
     if transfer.failure.is_some() {
         leave(ends, looks);
     }
     transfer
+}
+
+/// A test that ran its course, and of which not one byte came through: `send` takes what a black hole
+/// swallows.
+fn nothing_arrived(ends: Ends<'_>, transfer: &PairTransfer) -> Option<Failure> {
+    let written: u64 = transfer.sender.end.as_ref()?.streams.iter().map(|one| one.bytes).sum();
+    let received: u64 = transfer.receiver.end.as_ref()?.streams.iter().map(|one| one.bytes).sum();
+    (written > 0 && received == 0).then(|| {
+        let (from, to) = (&ends.sender.name, &ends.receiver.name);
+        let text = format!(
+            "the connections from `{from}` to `{to}` stood, but nothing of what was sent arrived: \
+             packets of full size vanish on the way; a `path` step tells which sizes pass"
+        );
+        failure::could_not_measure(Some(ends.sender.node), "transfer", text)
+    })
 }
 
 /// The others' looks go on without this pair.

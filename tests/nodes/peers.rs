@@ -24,10 +24,6 @@ const PING_SLACK: Duration = Duration::from_micros(300);
 pub fn cases() -> Vec<LabCase> {
     let peers_agree = LabCase::new("sockperf_qperf_and_ping_agree_on_the_round_trip", peers_agree);
     let sync = LabCase::new("sync_latency_is_what_sockperf_and_qperf_find", sync_agrees);
-    let sync = match super::faults::wants_all() {
-        true => sync,
-        false => sync.ignored("awaits `mode: fastsync`"),
-    };
     [peers_agree, sync].into_iter().map(|case| case.unavailable(peers::why_unavailable())).collect()
 }
 
