@@ -112,7 +112,7 @@ fn of_bond(
     );
     let of = (index, Confidence::Measured);
     let finding = finding(test.direction, pair.pair, &[node], of, sentence);
-    Some(finding.evidence(test.id, &["interfaces[]", "streams[].received_bytes"]))
+    Some(finding.evidence(test.id, &["hosts[].interfaces[]", "streams[].received_bytes"]))
 }
 
 /// Streams in two groups that get the same in sum: each fills one of two equal links.

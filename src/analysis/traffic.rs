@@ -176,7 +176,7 @@ fn wrong_interface(case: &Case<'_>, direction: Direction, seen: &[Sighting<'_>])
     let mut findings: Vec<Finding> = Vec::new();
     for one in seen {
         let Some(((other, share), expected)) = one.elsewhere().zip(one.expected) else { continue };
-        let field = "interfaces[]";
+        let field = "hosts[].interfaces[]";
         if let Some(known) = findings.iter_mut().find(|known| known.nodes == [one.node]) {
             known.add_evidence(one.test.id, &[field]);
             continue;
@@ -232,7 +232,7 @@ fn background(case: &Case<'_>, direction: Direction, seen: &[Sighting<'_>]) -> O
             finding = finding.pairs([one.pair.pair]);
         }
         finding =
-            finding.nodes([one.node]).evidence(one.test.id, &["interfaces[]", "received_bytes"]);
+            finding.nodes([one.node]).evidence(one.test.id, &["hosts[].interfaces[]", "received_bytes"]);
     }
     Some(finding)
 }

@@ -7,6 +7,9 @@ mod storage;
 mod sync;
 mod throughput;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use redoline_proto::units::Bytes;

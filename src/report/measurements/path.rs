@@ -65,6 +65,8 @@ pub(super) fn path(
         source_address: probe.and_then(|probe| probe.source_address.clone()),
         gateway: probe.and_then(|probe| probe.gateway.clone()),
         load_bytes_per_second: stream.and_then(load),
+        acked_bytes: stream.and_then(|stream| stream.counts.acked),
+        received_bytes: stream.and_then(|stream| stream.counts.received),
         retransmitted_bytes: stream.and_then(|stream| stream.counts.retransmitted),
         segments: stream.map_or_else(Default::default, |one| segments(std::slice::from_ref(one))),
         remarks: probe.map_or_else(Vec::new, |probe: &PathProbe| probe.remarks.clone()),

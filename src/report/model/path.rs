@@ -42,7 +42,9 @@ pub struct Path {
     pub gateway: Option<String>,
     /// What the stream carried while it loaded the path; null when it carried nothing.
     pub load_bytes_per_second: Option<f64>,
-    /// Of the stream.
+    /// Of the stream; 0 where the path swallowed all of it, null where none was sent.
+    pub acked_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
     pub retransmitted_bytes: Option<u64>,
     pub segments: Segments,
     pub remarks: Vec<String>,

@@ -46,13 +46,20 @@ fn round_trip(path: &Path) -> Row {
         way(path),
         idle(path),
         loaded(path),
-        format::rate(path.load_bytes_per_second),
+        load(path),
         format::percent(path.loss_ratio),
         probes(path),
         format::count(path.reordered_probes.map(u64::from)),
         format::bytes(path.retransmitted_bytes),
     ];
     Row { anchor: Some(path.id.clone()), cells }
+}
+
+fn load(path: &Path) -> String {
+    match (path.load_bytes_per_second, path.acked_bytes) {
+        (None, Some(0)) => "not one byte was acknowledged".to_owned(),
+        (rate, _) => format::rate(rate),
+    }
 }
 
 /// `phx1 to ash1`.
