@@ -10,6 +10,8 @@ mod finish;
 mod hello;
 mod process;
 mod refusals;
+mod repeats;
 mod sockets;
 mod sync;
+mod times;
 mod transfer;

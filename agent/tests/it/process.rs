@@ -12,17 +12,17 @@ use tokio::net::UnixStream;
 
 use crate::support::{Client, hello, own_lock};
 
-const EXECUTABLE: &str = env!("CARGO_BIN_EXE_redoline-agent");
+pub const EXECUTABLE: &str = env!("CARGO_BIN_EXE_redoline-agent");
 const MARKER: &str = "0123456789abcdef";
 
-struct Process {
+pub struct Process {
     child: Child,
     channel: UnixStream,
 }
 
 impl Process {
     /// Standard input and output are one socket pair, as with sshd.
-    fn start(executable: &Path, args: &[&str]) -> Self {
+    pub fn start(executable: &Path, args: &[&str]) -> Self {
         let (ours, theirs) = StdUnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let child = Command::new(executable)
@@ -42,13 +42,13 @@ impl Process {
         String::from_utf8(line).unwrap()
     }
 
-    async fn into_client(mut self) -> (Child, Client) {
+    pub async fn into_client(mut self) -> (Child, Client) {
         assert_eq!(self.marker().await, format!("{MARKER}\n"));
         (self.child, Client::over(self.channel).await)
     }
 }
 
-async fn exit(mut child: Child) -> ExitStatus {
+pub async fn exit(mut child: Child) -> ExitStatus {
     tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap()
 }
 

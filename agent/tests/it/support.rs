@@ -181,6 +181,14 @@ impl Agent {
     /// Nothing has been said to it yet.
     pub async fn silent() -> Self {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        Self::between(ours, theirs).await
+    }
+
+    /// With the two ends of its channel.
+    pub async fn between<S>(ours: S, theirs: S) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone().cancelled_owned();
         let served =

@@ -9,6 +9,11 @@ mod agent;
 mod hold;
 mod namespace;
 mod probe;
+mod shaped;
+
+#[path = "../it/support.rs"]
+#[expect(dead_code, reason = "the other tests use the rest of it")]
+mod support;
 
 use std::env;
 use std::process::ExitCode;
@@ -20,7 +25,7 @@ type Test = (&'static str, fn());
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests = probe::TESTS.iter().chain(hold::TESTS);
+    let tests = probe::TESTS.iter().chain(hold::TESTS).chain(shaped::TESTS);
     let trials = tests.map(|(name, test)| trial(name, *test)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

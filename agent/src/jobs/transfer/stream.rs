@@ -51,8 +51,10 @@ impl Progress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn first_byte_ns(&self) -> Option<i64> {
-        (self.bytes() > 0).then(|| self.first_ns.load(Ordering::Relaxed))
+    pub fn first_byte_ns(&self) -> Option<i64> {
+        // While the stream runs, its count may be seen before its time.
+        let first_ns = self.first_ns.load(Ordering::Relaxed);
+        (self.bytes() > 0 && first_ns > 0).then_some(first_ns)
     }
 
     fn last_byte_ns(&self) -> Option<i64> {

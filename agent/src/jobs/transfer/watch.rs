@@ -26,6 +26,9 @@ const ATTENTION: Duration = Duration::from_millis(50);
 /// Samples and readings closer together than this would be most of the work.
 const INTERVAL_MIN: Duration = Duration::from_millis(5);
 
+/// Between two batches: `duration: auto` looks at what has been told, and waits for it.
+const SHIP: Duration = Duration::from_millis(500);
+
 /// For threads to end once their sockets are shut down.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
@@ -66,6 +69,7 @@ pub struct Outcome {
 struct Rounds {
     sample: Round,
     reading: Round,
+    ship: Round,
     second: Round,
 }
 
@@ -99,9 +103,9 @@ impl Watch<'_> {
                 }
             }
             // Looked at each time round, since a sender samples as rarely as once a second.
-            let flows = !meter.flowing && self.streams.iter().any(|s| s.progress.bytes() > 0);
-            if flows {
-                meter = Meter::of_a_flow();
+            let first_byte_ns = if meter.flowing { None } else { self.first_byte_ns() };
+            if let Some(began_ns) = first_byte_ns {
+                meter = Meter::of_a_flow(began_ns);
                 self.sampler.sample();
             } else if !meter.flowing {
                 self.put_off();
@@ -113,7 +117,7 @@ impl Watch<'_> {
                 self.sampler.read();
             }
             // The first one at once: whoever looks on sees that bytes flow.
-            if second || flows {
+            if rounds.ship.is_due(now) || first_byte_ns.is_some() {
                 self.sampler.ship(self.outlet);
             }
         }
@@ -140,6 +144,11 @@ impl Watch<'_> {
             let stalled = self.stalled.as_mut();
             watchman?.look().or_else(|| stalled?.look(self.streams, now))
         })
+    }
+
+    /// Of all streams; `None` while nothing has flowed.
+    fn first_byte_ns(&self) -> Option<i64> {
+        self.streams.iter().filter_map(|stream| stream.progress.first_byte_ns()).min()
     }
 
     /// Nothing has flowed yet: what the host did so far is none of the job's.
@@ -178,7 +187,7 @@ impl Watch<'_> {
         let lost = finished.iter().any(Option::is_none);
         let lost = lost.then(|| stopped(StopCause::System, "a stream's thread did not end"));
         let early = finished.iter().flatten().find_map(|finish| finish.course.stopped().cloned());
-        let mut threads = vec![ThreadUse::now()];
+        let mut threads = vec![ThreadUse::now().since(meter.watcher)];
         threads.extend(finished.iter().flatten().map(|finish| finish.processor));
         let tallies = finished.iter().flatten().filter_map(|finish| finish.tally.as_deref());
         let acknowledgements = Tally::acknowledgements(tallies);
@@ -203,12 +212,14 @@ impl Rounds {
         Self {
             sample: Round::every(watch.sample.max(INTERVAL_MIN)),
             reading: Round::every(watch.reading.max(INTERVAL_MIN)),
+            ship: Round::every(SHIP),
             second: Round::every(Duration::from_secs(1)),
         }
     }
 
     fn pause(&self) -> Duration {
-        let next = self.sample.next.min(self.reading.next).min(self.second.next);
+        let next =
+            self.sample.next.min(self.reading.next).min(self.ship.next).min(self.second.next);
         next.saturating_duration_since(Instant::now()).min(ATTENTION)
     }
 }
@@ -240,17 +251,24 @@ impl Round {
 struct Meter {
     began_ns: i64,
     ticks: Option<CpuTicks>,
+    /// Of the watching thread, up to then.
+    watcher: ThreadUse,
     flowing: bool,
 }
 
 impl Meter {
     fn start() -> Self {
-        Self { began_ns: monotonic_ns(), ticks: CpuTicks::now(), flowing: false }
+        Self {
+            began_ns: monotonic_ns(),
+            ticks: CpuTicks::now(),
+            watcher: ThreadUse::now(),
+            flowing: false,
+        }
     }
 
-    /// From its first byte on: before it, the host only waited.
-    fn of_a_flow() -> Self {
-        Self { flowing: true, ..Self::start() }
+    /// From its first byte on, which was noticed a moment later: before it, the host only waited.
+    fn of_a_flow(began_ns: i64) -> Self {
+        Self { began_ns, flowing: true, ..Self::start() }
     }
 
     fn cpu_use(&self, threads: &[ThreadUse], throttled_us: Option<u64>) -> CpuUse {
