@@ -110,7 +110,7 @@ fn rate_by_losses(test: &Summary, lost: f64) -> Option<BytesPerSecond> {
     let control = pair.congestion_control.sender.as_deref();
     let rtt = pair.rtt.p50.or(pair.rtt.min)?;
     let one = response::rate(control, pair.mss?, rtt, lost)?;
-    let streams = test.request.num_conn as f64 * test.pairs.len() as f64;
+    let streams = f64::from(test.request.num_conn) * test.pairs.len() as f64;
     Some(BytesPerSecond(one.0 * streams))
 }
 

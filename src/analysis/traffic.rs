@@ -231,8 +231,9 @@ fn background(case: &Case<'_>, direction: Direction, seen: &[Sighting<'_>]) -> O
         if !finding.pairs.contains(&one.pair.pair) {
             finding = finding.pairs([one.pair.pair]);
         }
-        finding =
-            finding.nodes([one.node]).evidence(one.test.id, &["hosts[].interfaces[]", "received_bytes"]);
+        finding = finding
+            .nodes([one.node])
+            .evidence(one.test.id, &["hosts[].interfaces[]", "received_bytes"]);
     }
     Some(finding)
 }

@@ -7,9 +7,6 @@ mod storage;
 mod sync;
 mod throughput;
 
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use redoline_proto::units::Bytes;

@@ -289,5 +289,6 @@ fn time(text: &str) -> std::time::Duration {
     redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+mod reported;
 mod summaries;
 mod tests;

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::Scenario;
 use crate::report::build::build;
 use crate::report::model::{Measurement, Path, Report, Throughput};
 use crate::report::{csv, html, json, markdown, summary};
-use crate::scenario::Scenario;
 
 fn report(scenario: &str) -> Report {
     build(&Scenario::named(scenario).record())
