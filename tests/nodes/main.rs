@@ -4,8 +4,13 @@
 //! reason, or fails with `REDOLINE_LAB=required`.
 
 mod cleanup;
+mod crossings;
+mod dead_man;
+mod encodings;
 mod faults;
+mod interface_mtu;
 mod login;
+mod paths;
 mod peers;
 mod runs;
 mod scene;
@@ -16,7 +21,20 @@ use std::process::ExitCode;
 use redoline_lab::harness::LabCase;
 
 fn main() -> ExitCode {
-    let tests = [runs::TESTS, login::TESTS, trouble::TESTS, cleanup::TESTS].concat();
-    let rows = faults::cases().into_iter().chain(peers::cases());
+    let tests = [
+        runs::TESTS,
+        crossings::TESTS,
+        encodings::TESTS,
+        interface_mtu::TESTS,
+        login::TESTS,
+        trouble::TESTS,
+        cleanup::TESTS,
+    ]
+    .concat();
+    let rows = faults::cases()
+        .into_iter()
+        .chain(peers::cases())
+        .chain(paths::cases())
+        .chain(dead_man::cases());
     redoline_lab::harness::run_cases(tests.into_iter().map(LabCase::from).chain(rows))
 }

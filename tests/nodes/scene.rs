@@ -161,10 +161,15 @@ impl Running {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the run ended with {status}: {}", self.text("stderr"));
             }
-            let Some(folder) = run_folder(&self.output) else { return Ok(false) };
-            let events = fs::read_to_string(folder.join("events.jsonl")).unwrap_or_default();
-            Ok(events.contains(&wanted))
+            Ok(self.events().contains(&wanted))
         })
+    }
+
+    /// What stands in `events.jsonl` so far.
+    pub fn events(&self) -> String {
+        let folder = run_folder(&self.output);
+        let events = folder.map(|folder| fs::read_to_string(folder.join("events.jsonl")));
+        events.and_then(Result::ok).unwrap_or_default()
     }
 
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> Result<()> {

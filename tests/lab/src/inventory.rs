@@ -26,6 +26,8 @@ pub struct Inventory {
     pub known_hosts: PathBuf,
     /// Where receivers listen.
     pub data_port: u16,
+    /// How many ports they may take from there on.
+    pub data_ports: u16,
     /// The nodes, in order.
     pub nodes: Vec<InventoryNode>,
 }
@@ -58,10 +60,17 @@ impl Inventory {
         for (key, value) in &self.ssh {
             line(&mut yaml, &format!("    {key}: {value}"));
         }
-        line(&mut yaml, &format!("  data_port: {}", self.data_port));
+        line(&mut yaml, &format!("  data_port: {}", self.ports()));
         self.cluster(&mut yaml, "primary", "phx", Side::Primary);
         self.cluster(&mut yaml, "standby", "ash", Side::Standby);
         yaml
+    }
+
+    fn ports(&self) -> String {
+        match self.data_ports {
+            0 | 1 => self.data_port.to_string(),
+            count => format!("\"{}-{}\"", self.data_port, self.data_port + count - 1),
+        }
     }
 
     fn cluster(&self, yaml: &mut String, key: &str, site: &str, side: Side) {
@@ -106,6 +115,7 @@ mod tests {
             key: PathBuf::from("/tmp/lab/id_ed25519"),
             known_hosts: PathBuf::from("/tmp/lab/known_hosts"),
             data_port: 5555,
+            data_ports: 1,
             nodes: vec![
                 node("phx1", Side::Primary, "198.18.0.2", "198.51.100.11"),
                 node("ash1", Side::Standby, "198.18.0.6", "2001:db8:200::11"),

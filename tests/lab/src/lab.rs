@@ -152,6 +152,7 @@ impl Lab {
             key: self.client.key.clone(),
             known_hosts: self.client.known_hosts.clone(),
             data_port: DATA_PORT,
+            data_ports: 1,
             nodes: nodes.collect(),
         }
     }

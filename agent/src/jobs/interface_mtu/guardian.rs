@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -105,6 +106,8 @@ impl Guardian {
         let command = COMMAND.get().ok_or(NoGuardian::NotAnAgent)?;
         // The executable may have been removed from its folder.
         let mut child = Command::new("/proc/self/exe")
+            // For who looks at the processes of the node.
+            .arg0(env::args_os().next().unwrap_or_default())
             .args(command)
             // Every agent has a marker; this one never writes it.
             .args(["--marker", "00000000", "--restore-mtu", &orders.to_argument()])

@@ -39,8 +39,8 @@ pub enum NotHeld {
     #[error("another test holds the MTU of {interface}")]
     Claimed { interface: String },
     #[error(
-        "this user may not set the MTU of {interface}: it takes root or CAP_NET_ADMIN (`become` in \
-         the inventory)"
+        "this user may not set the MTU of {interface}: it takes root or CAP_NET_ADMIN; log in \
+         as root (`user: root` under `ssh` in the inventory)"
     )]
     Forbidden { interface: String },
     #[error("failed to set the MTU of {interface} to {mtu}")]

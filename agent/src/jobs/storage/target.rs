@@ -252,7 +252,7 @@ fn open_error(path: &str, cause: io::Error) -> StorageError {
     let way_out = match cause.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) => "check the path on this node",
         Some(libc::EACCES | libc::EPERM) => {
-            "let the agent's user read it (group membership or `become`)"
+            "let the agent's user read it (group membership), or log in as one who may"
         }
         Some(libc::ESTALE) => "mount its file system again",
         _ => "check that it can be read by `dd iflag=direct`",

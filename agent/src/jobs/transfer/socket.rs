@@ -39,7 +39,7 @@ pub enum SocketError {
     UnknownDevice { name: String, present: String },
     #[error(
         "interface `{name}` may not be chosen by this user: before Linux 5.7 only root may \
-         (CAP_NET_RAW); run as root (`become`), or bind to the interface's address instead"
+         (CAP_NET_RAW); log in as root, or bind to the interface's address instead"
     )]
     ForbiddenDevice { name: String },
     #[error("failed to bind a socket to interface `{name}`")]
