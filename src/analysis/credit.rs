@@ -7,6 +7,7 @@ use redoline_proto::units::BytesPerSecond;
 use super::burst::{self, BurstCredit};
 use super::case::{Alone, Case, DIRECTIONS, at_limit};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
+use super::flow::queue_stands;
 use super::readings::ends;
 use super::response;
 use super::steady::Interval;
@@ -100,7 +101,9 @@ pub fn credit_of(case: &Case<'_>, test: &Summary) -> Option<BurstCredit> {
     let credit = burst::burst_credit(&intervals, test.min_rtt())?;
     let (_, lost) = losses_around(case, test, credit.at);
     let by_loss = lost.and_then(|lost| rate_by_losses(test, lost));
-    let by_chance = by_loss.is_some_and(|by_loss| response::fits(credit.later, by_loss));
+    // Where a queue stands, the path is full at the later level, whatever its overflow loses.
+    let queue = test.pairs.iter().any(queue_stands);
+    let by_chance = !queue && by_loss.is_some_and(|by_loss| response::fits(credit.later, by_loss));
     (!by_chance).then_some(credit)
 }
 

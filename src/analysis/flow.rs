@@ -39,8 +39,9 @@ const BEYOND_BUFFER: u64 = 4 * 64 * 1024;
 const AT_BOUND: f64 = 0.9;
 /// A thread that ran, or could have run and was not let, for this share of the time has none left.
 const THREAD_FULL: f64 = 0.9;
-/// So has one whose control group was kept from running for this share of the time.
-const THROTTLED_MUCH: f64 = 0.5;
+/// So has one that was kept from running for this share of the time, by the quota of its control
+/// group or by other processes.
+const KEPT_MUCH: f64 = 0.5;
 const CORE_FULL: f64 = 0.95;
 /// A full core counts against the test only where interrupts or the hypervisor take this much.
 const SOFTIRQ_MUCH: f64 = 0.5;
@@ -328,14 +329,17 @@ pub fn queue_stands(pair: &PairSummary) -> bool {
 }
 
 /// The end with a thread that uses a whole core, or all that it is given. Where a queue stands in
-/// the network, a thread that only waits does not hold the rate.
+/// the network, a thread that only waits for a processor does not hold the rate; unless the rate
+/// comes and goes, as it does behind a thread that now runs and now waits. A quota is used up by
+/// nobody whom the network holds.
 pub fn full_thread(pair: &PairSummary) -> Option<(End, Cpu)> {
-    let queue = queue_stands(pair);
+    let comes_and_goes = pair.steady.as_ref().is_some_and(|steady| !is_settled(steady));
+    let queue = queue_stands(pair) && !comes_and_goes;
+    let much = |share: Option<f64>| share.is_some_and(|share| share >= KEPT_MUCH);
     ends(pair)
         .filter(|(_, cpu)| {
-            let kept = cpu.occupied() >= THREAD_FULL
-                || cpu.throttled.is_some_and(|share| share >= THROTTLED_MUCH);
-            cpu.busiest_thread >= THREAD_FULL || (kept && !queue)
+            let kept = cpu.occupied() >= THREAD_FULL || (comes_and_goes && much(cpu.waiting));
+            cpu.busiest_thread >= THREAD_FULL || much(cpu.throttled) || (kept && !queue)
         })
         .max_by(|a, b| a.1.occupied().total_cmp(&b.1.occupied()))
 }
