@@ -40,6 +40,7 @@ fn all_to_one() -> Result<()> {
     let [all] = &report["measurements"].as_array().context("no measurements")?[..] else {
         bail!("{:#}", report["measurements"])
     };
+    ensure!(all["nodes"] == "all_to_one", "{}", all["nodes"]);
     let sum = mbit_per_s(all).context("no rate")?;
     expect_about("the sum", sum, FORWARD_MBIT_PER_S * PAYLOAD, 0.05)?;
     let pairs = all["pairs"].as_array().context("no pairs")?;
