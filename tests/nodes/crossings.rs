@@ -15,7 +15,7 @@ pub const TESTS: &[LabTest] = &[
 ];
 
 const FORWARD_MBIT_PER_S: f64 = 200.0;
-const BACK_MBIT_PER_S: f64 = 100.0;
+const BACK_MBIT_PER_S: f64 = 150.0;
 /// Packets of 1500 bytes carry 1448 of payload each.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 
