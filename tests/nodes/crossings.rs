@@ -15,7 +15,7 @@ pub const TESTS: &[LabTest] = &[
 ];
 
 const FORWARD_MBIT_PER_S: f64 = 200.0;
-const BACK_MBIT_PER_S: f64 = 100.0;
+const BACK_MBIT_PER_S: f64 = 150.0;
 /// Packets of 1500 bytes carry 1448 of payload each.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 
@@ -40,6 +40,7 @@ fn all_to_one() -> Result<()> {
     let [all] = &report["measurements"].as_array().context("no measurements")?[..] else {
         bail!("{:#}", report["measurements"])
     };
+    ensure!(all["nodes"] == "all_to_one", "{}", all["nodes"]);
     let sum = mbit_per_s(all).context("no rate")?;
     expect_about("the sum", sum, FORWARD_MBIT_PER_S * PAYLOAD, 0.05)?;
     let pairs = all["pairs"].as_array().context("no pairs")?;

@@ -23,6 +23,7 @@ use redoline_lab::harness::LabCase;
 fn main() -> ExitCode {
     let tests = [
         runs::TESTS,
+        paths::TESTS,
         crossings::TESTS,
         encodings::TESTS,
         interface_mtu::TESTS,
@@ -31,10 +32,6 @@ fn main() -> ExitCode {
         cleanup::TESTS,
     ]
     .concat();
-    let rows = faults::cases()
-        .into_iter()
-        .chain(peers::cases())
-        .chain(paths::cases())
-        .chain(dead_man::cases());
+    let rows = faults::cases().into_iter().chain(peers::cases()).chain(dead_man::cases());
     redoline_lab::harness::run_cases(tests.into_iter().map(LabCase::from).chain(rows))
 }

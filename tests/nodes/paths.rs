@@ -7,22 +7,16 @@ use redoline::history::run_dir::RunDir;
 use redoline::plan::node::Direction;
 use redoline::record::measurement::Path;
 use redoline::record::run::RunRecord;
-use redoline_lab::harness::LabCase;
+use redoline_lab::harness::LabTest;
 use redoline_lab::node::REDO_INTERFACE;
 use redoline_lab::{LabSpec, WanSpec};
 use redoline_proto::path::{ProbeWay, SizeOutcome};
+use serde_json::Value;
 
 use super::scene::{Finished, Scene, expect_clean};
 
-pub fn cases() -> Vec<LabCase> {
-    let clean = "a_clean_path_is_known_by_its_round_trip_its_mtu_and_its_interfaces";
-    let shown = LabCase::new("the_report_has_each_path_as_a_measurement", in_the_report);
-    let shown = match super::faults::wants_all() {
-        true => shown,
-        false => shown.ignored("awaits the report's paths"),
-    };
-    vec![LabCase::new(clean, clean_path), shown]
-}
+pub const TESTS: &[LabTest] =
+    &[("a_clean_path_is_known_by_its_round_trip_its_mtu_and_its_interfaces", clean_path)];
 
 const RTT: Duration = Duration::from_millis(10);
 /// What a busy machine adds to both ends' processes.
@@ -30,15 +24,11 @@ const SLACK: Duration = Duration::from_micros(200);
 const TOLERANCE: f64 = 0.05;
 const LINK_MBIT_PER_S: f64 = 300.0;
 
-fn scene() -> Result<Scene> {
-    let wan = WanSpec::new(RTT, (LINK_MBIT_PER_S * 1e6) as u64);
-    Scene::new(&LabSpec::new(wan).nodes(1))
-}
-
 fn clean_path() -> Result<()> {
-    let scene = scene()?;
+    let wan = WanSpec::new(RTT, (LINK_MBIT_PER_S * 1e6) as u64);
+    let scene = Scene::new(&LabSpec::new(wan).nodes(1))?;
     let finished = scene.run("path.yaml", &[])?;
-    finished.expect_code(0)?.report()?;
+    let report = finished.expect_code(0)?.report()?;
     let record = record(&finished)?;
     let directions: Vec<_> = record.paths().map(|path| path.direction).collect();
     ensure!(
@@ -49,12 +39,11 @@ fn clean_path() -> Result<()> {
         expect_probe(path)?;
         expect_stream(path)?;
     }
+    expect_reported(&report)?;
     scene.lab.nodes().iter().try_for_each(expect_clean)
 }
 
-fn in_the_report() -> Result<()> {
-    let finished = scene()?.run("path.yaml", &[])?;
-    let report = finished.expect_code(0)?.report()?;
+fn expect_reported(report: &Value) -> Result<()> {
     let all = report["measurements"].as_array().into_iter().flatten();
     let paths: Vec<_> = all.filter(|measurement| measurement["kind"] == "path").collect();
     ensure!(paths.len() == 2, "{} of 2 paths", paths.len());
