@@ -132,11 +132,13 @@ fn pre_migration() -> Result<()> {
 }
 
 /// The shipped runbook, with times and sizes that fit a lab.
-const PRE_MIGRATION_SHORT: [&str; 10] = [
+const PRE_MIGRATION_SHORT: [&str; 12] = [
     "--set",
     "at_most=5 s",
     "--set",
     "confirm=2 s",
+    "--set",
+    "read=1 s",
     "--set",
     "scratch_dir=/u02",
     "--set",
