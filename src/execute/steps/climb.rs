@@ -132,20 +132,10 @@ fn why(failures: &[StepFailure]) -> StoppedBecause {
 
 fn series_of(at: At<'_>, pairs: &[PairId], ladder: LadderSpec) -> Series {
     Series {
-        id: 0,
-        step: at.index,
         kind: SeriesKind::Ladder,
-        variable: Variable::NumConn,
-        direction: Some(at.direction),
-        pair: match pairs {
-            [pair] => Some(*pair),
-            _ => None,
-        },
-        node: None,
-        points: Vec::new(),
         tolerance: Some(ladder.tolerance),
         until: ladder.until,
-        stopped_because: StoppedBecause::Interrupted,
+        ..at.series(Variable::NumConn, pairs)
     }
 }
 

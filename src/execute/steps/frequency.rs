@@ -12,9 +12,7 @@ use crate::execute::run::Run;
 use crate::plan::node::PairId;
 use crate::plan::step::{Frequency, ThroughputSpec};
 use crate::record::event::StepFailure;
-use crate::record::measurement::{
-    FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
-};
+use crate::record::measurement::{FailureCause, SeriesPoint, StoppedBecause, Variable};
 
 /// The first at once; each of `groups` has a series of its own. Nothing runs between two times.
 pub async fn run(
@@ -26,7 +24,7 @@ pub async fn run(
 ) -> Vec<StepFailure> {
     let start = Instant::now();
     let series: Vec<u32> =
-        groups.iter().map(|group| run.begin_series(series_of(at, group))).collect();
+        groups.iter().map(|group| run.begin_series(at.series(Variable::Time, group))).collect();
     let mut failures = Vec::new();
     let mut turn = Some(0);
     while let Some(repetition) = turn {
@@ -77,25 +75,6 @@ async fn wait(run: &Run<'_>, at: At<'_>, start: Instant, frequency: Frequency, r
     let text = format!("nothing runs until repetition {}", repetition + 1);
     announce::anything(run, at, text, &[], milliseconds(rest)).await;
     sleep_until(begins).await;
-}
-
-fn series_of(at: At<'_>, pairs: &[PairId]) -> Series {
-    Series {
-        id: 0,
-        step: at.index,
-        kind: SeriesKind::Sweep,
-        variable: Variable::Time,
-        direction: Some(at.direction),
-        pair: match pairs {
-            [pair] => Some(*pair),
-            _ => None,
-        },
-        node: None,
-        points: Vec::new(),
-        tolerance: None,
-        until: Default::default(),
-        stopped_because: StoppedBecause::Interrupted,
-    }
 }
 
 /// Seconds since the first repetition began.

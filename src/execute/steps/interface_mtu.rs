@@ -12,9 +12,7 @@ use crate::execute::run::Run;
 use crate::plan::node::{NodeId, PairId};
 use crate::plan::step::{InterfaceMtuSpec, NumConn, ThroughputSpec};
 use crate::record::event::StepFailure;
-use crate::record::measurement::{
-    FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
-};
+use crate::record::measurement::{FailureCause, SeriesPoint, StoppedBecause, Variable};
 
 /// A path that swallows large packets is not to take the patience of a whole test.
 const STALL_DEADLINE: Duration = Duration::from_secs(4);
@@ -56,7 +54,7 @@ async fn of_group(
 ) -> Vec<StepFailure> {
     let (num_conn, failures) = num_conn(run, at, &spec.throughput, pairs);
     let Some(num_conn) = num_conn.filter(|_| failures.is_empty()) else { return failures };
-    let series = run.begin_series(series_of(at, pairs));
+    let series = run.begin_series(at.series(Variable::InterfaceMtu, pairs));
     let as_it_is = current_mtu(run, at, pairs);
     let mut found = Found::default();
     let mut go_on = outer(run, at, spec, pairs, num_conn, (series, as_it_is), &mut found).await;
@@ -212,25 +210,6 @@ fn num_conn(
         NumConn::Fixed(count) => (Some(*count), Vec::new()),
         NumConn::Later(expression) => late_num_conn(run, at, expression, pairs),
         NumConn::Ladder(_) => (Some(1), Vec::new()),
-    }
-}
-
-fn series_of(at: At<'_>, pairs: &[PairId]) -> Series {
-    Series {
-        id: 0,
-        step: at.index,
-        kind: SeriesKind::Sweep,
-        variable: Variable::InterfaceMtu,
-        direction: Some(at.direction),
-        pair: match pairs {
-            [pair] => Some(*pair),
-            _ => None,
-        },
-        node: None,
-        points: Vec::new(),
-        tolerance: None,
-        until: Default::default(),
-        stopped_because: StoppedBecause::Interrupted,
     }
 }
 

@@ -21,9 +21,10 @@ mod samples;
 
 use crate::plan::node::{Direction, PairId};
 use crate::plan::step::{
-    Action, InterfaceMtuSpec, PathSpec, Step, SweepSpec, ThroughputSpec, TopologySpec,
+    Action, InterfaceMtuSpec, PathSpec, Step, SweepSpec, ThroughputSpec, TopologySpec, Until,
 };
 use crate::record::event::{StepFailure, StepOutcome};
+use crate::record::measurement::{Series, SeriesKind, StoppedBecause, Variable};
 
 use super::run::Run;
 
@@ -34,6 +35,28 @@ pub struct At<'a> {
     pub index: usize,
     pub direction: Direction,
     pub register: Option<&'a str>,
+}
+
+impl At<'_> {
+    /// A sweep of the step that has no points yet; of several pairs together, none is named.
+    fn series(self, variable: Variable, pairs: &[PairId]) -> Series {
+        Series {
+            id: 0,
+            step: self.index,
+            kind: SeriesKind::Sweep,
+            variable,
+            direction: Some(self.direction),
+            pair: match pairs {
+                [pair] => Some(*pair),
+                _ => None,
+            },
+            node: None,
+            points: Vec::new(),
+            tolerance: None,
+            until: Until::default(),
+            stopped_because: StoppedBecause::Interrupted,
+        }
+    }
 }
 
 /// Runs one step for the pairs whose `when` holds.

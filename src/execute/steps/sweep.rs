@@ -10,11 +10,9 @@ use super::socket;
 use super::throughput::parameters;
 use crate::execute::run::Run;
 use crate::plan::node::PairId;
-use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Until, Vary};
+use crate::plan::step::{BufferSize, NumConn, SweepSpec, ThroughputSpec, Vary};
 use crate::record::event::StepFailure;
-use crate::record::measurement::{
-    FailureCause, Series, SeriesKind, SeriesPoint, StoppedBecause, Variable,
-};
+use crate::record::measurement::{FailureCause, Series, SeriesPoint, StoppedBecause, Variable};
 
 /// One value of the varied key.
 #[derive(Clone, Copy, Debug)]
@@ -91,25 +89,14 @@ async fn sweep_pair(
 }
 
 fn series_of(at: At<'_>, spec: &SweepSpec, pair: PairId) -> Series {
-    Series {
-        id: 0,
-        step: at.index,
-        kind: SeriesKind::Sweep,
-        variable: match spec.vary {
-            Vary::SocketBuffer(_) => Variable::SocketBuffer,
-            Vary::Mtu(_) => Variable::Mtu,
-            Vary::MessageLength(_) => Variable::MessageLength,
-            Vary::Encryption(_) => Variable::Encryption,
-            Vary::Compression(_) => Variable::Compression,
-        },
-        direction: Some(at.direction),
-        pair: Some(pair),
-        node: None,
-        points: Vec::new(),
-        tolerance: None,
-        until: Until::default(),
-        stopped_because: StoppedBecause::Interrupted,
-    }
+    let variable = match spec.vary {
+        Vary::SocketBuffer(_) => Variable::SocketBuffer,
+        Vary::Mtu(_) => Variable::Mtu,
+        Vary::MessageLength(_) => Variable::MessageLength,
+        Vary::Encryption(_) => Variable::Encryption,
+        Vary::Compression(_) => Variable::Compression,
+    };
+    at.series(variable, &[pair])
 }
 
 /// After these no further value can be measured either.
