@@ -382,7 +382,11 @@ pub fn differ(a: &Steady, b: &Steady, share: f64) -> bool {
 /// A mean that stands for something: one level, known to within a quarter. A first test with a credit
 /// has two levels, a stream that stops and goes has none.
 pub fn is_settled(steady: &Steady) -> bool {
+    steady.level_shift.is_none() && !is_wide(steady)
+}
+
+/// A mean that is not known to within a quarter.
+pub fn is_wide(steady: &Steady) -> bool {
     const WIDE: f64 = 0.25;
-    let wide = steady.half_width.is_some_and(|half| half.0 > WIDE * steady.rate.0);
-    steady.level_shift.is_none() && !wide
+    steady.half_width.is_some_and(|half| half.0 > WIDE * steady.rate.0)
 }

@@ -167,7 +167,8 @@ fn window_sentence(
 /// How sure a limit per flow is for a pair; `None` where it does not fit.
 pub fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
     let growth = flow.growth()?;
-    if flow.held().is_some() || flow.at_limit() || flow.cpu_full().is_some() {
+    let otherwise = flow.at_limit() || flow.cpu_full().is_some() || flow.reads_slowly();
+    if otherwise || flow.held().is_some() {
         return None;
     }
     // A queue that one stream stands in while the path carries more is its own.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
-use super::case::{Alone, Case, at_limit, is_settled};
+use super::case::{Alone, Case, at_limit, is_settled, is_wide};
 use super::fairness::jain;
 use super::finding::{End, Setting};
 use super::response;
@@ -134,13 +134,13 @@ impl<'a> Flow<'a> {
         Some(low.steady.rate.0 / (f64::from(low.num_conn) * self.rate().0))
     }
 
-    /// How the aggregate grows with connections; `None` where it does not grow by much, or where
-    /// the streams of one test are not equal.
+    /// How the aggregate grows with connections; `None` where it does not grow by much, where the
+    /// streams of one test are not equal, or where it is not known what one alone gets.
     pub fn growth(&self) -> Option<Growth> {
         let (low, best) = (self.low?, self.best?);
         let more = best.steady.rate.0 >= GAIN * self.rate().0;
         let equal = jain_of(low.pair).is_none_or(|index| index >= EQUAL);
-        if !more || !equal {
+        if !more || !equal || is_wide(self.single.steady) {
             return None;
         }
         match () {
@@ -227,7 +227,8 @@ impl<'a> Flow<'a> {
         let (Some(min), Some(loaded), Some(best)) = (rtt.min, rtt.p50, self.best) else {
             return false;
         };
-        loaded.saturating_sub(min).as_secs_f64() * best.steady.rate.0 <= bytes.0 as f64
+        let rise = loaded.saturating_sub(min).saturating_sub(QUEUE_TIME);
+        rise.as_secs_f64() * best.steady.rate.0 <= bytes.0 as f64
     }
 
     /// Rate × round trip: what is under way at a time.

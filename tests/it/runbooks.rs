@@ -111,7 +111,7 @@ fn the_files_of_the_lab_make_plans() {
 }
 
 #[test]
-fn the_demo_takes_less_than_a_minute() {
+fn the_demo_takes_about_a_minute() {
     let plan = plan_of("runbooks/demo.yaml", None, &options()).unwrap();
     let time = cost(&plan).time;
     assert!(time.min.as_secs() <= 40 && time.max.as_secs() <= 110, "{time:?}");

@@ -20,7 +20,7 @@ use crate::{
     requirements::why_unavailable,
     ssh::Client,
     topology::{self, LabNumber},
-    wan::{Relay, WanSpec},
+    wan::{Punctuality, Relay, WanSpec},
 };
 
 /// What a lab is to be like.
@@ -160,6 +160,11 @@ impl Lab {
     /// What the WAN is like now.
     pub fn wan(&self) -> WanSpec {
         self.wan.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How well the WAN kept its times since the lab came up.
+    pub fn punctuality(&self) -> Punctuality {
+        self.relay.punctuality()
     }
 
     /// Changes the WAN while traffic goes on. The redo networks keep their MTU.

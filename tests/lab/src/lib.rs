@@ -42,4 +42,4 @@ pub use lab::{Lab, LabSpec};
 pub use namespace::{Namespace, Process, Spawned};
 pub use node::{Carrier, LabNode, Network, Side};
 pub use requirements::why_unavailable;
-pub use wan::{Burst, Icmp, Reorder, WanSpec};
+pub use wan::{Burst, Icmp, Punctuality, Reorder, WanSpec};

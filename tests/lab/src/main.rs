@@ -50,6 +50,12 @@ enum Command {
 enum Bench {
     /// Beside iperf3 and the barest loop of send and recv: loopback, and the WAN of the lab
     Throughput(ThroughputArgs),
+    /// pre-migration.yaml beside literal.yaml, the documented procedure, in the lab (40 minutes)
+    Procedures {
+        /// The controller, with the agent beside it; built if not given
+        #[arg(long)]
+        redoline: Option<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -214,6 +220,14 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Bench(Bench::Throughput(args)) => {
             let cases = bench::throughput(&args.spec(), &mut |line| println!("{line}"))?;
             if !cases.iter().all(bench::CaseReport::passes) {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Bench(Bench::Procedures { redoline }) => {
+            let procedures =
+                bench::procedures(redoline.as_deref(), &mut |line| println!("{line}"))?;
+            println!("{procedures}");
+            if !procedures.problems().is_empty() {
                 return Ok(ExitCode::FAILURE);
             }
         }

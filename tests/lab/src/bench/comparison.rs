@@ -91,18 +91,18 @@ mod tests {
     fn runs_are_compared_pair_by_pair() {
         let (first, second) = ([run(2.0, 1.0), run(20.0, 1.0)], [run(1.0, 2.0), run(10.0, 2.0)]);
         let comparison = Comparison::of("a / b", &first, &second).unwrap();
-        assert!((comparison.rate.mean - 2.0).abs() < 1e-12);
-        assert!((comparison.cpu.mean - 0.5).abs() < 1e-12);
+        assert!((comparison.rate.middle - 2.0).abs() < 1e-12);
+        assert!((comparison.cpu.middle - 0.5).abs() < 1e-12);
         assert_eq!((comparison.pairs, comparison.steady), (2, None));
     }
 
     #[test]
-    fn gates_look_at_the_interval_and_not_at_the_mean() {
-        let ratio = |low, high| Ratio { mean: 1.0, interval: Some((low, high)) };
+    fn gates_look_at_the_interval_and_not_at_the_middle() {
+        let ratio = |low, high| Ratio { middle: 1.0, interval: Some((low, high)) };
         assert!(Gate::AtLeast(0.95).passes(ratio(0.95, 1.2)));
         assert!(!Gate::AtLeast(0.95).passes(ratio(0.94, 1.2)));
         assert!(Gate::Within(0.01).passes(ratio(0.991, 1.009)));
         assert!(!Gate::Within(0.01).passes(ratio(0.991, 1.011)));
-        assert!(!Gate::AtLeast(0.95).passes(Ratio { mean: 1.0, interval: None }));
+        assert!(!Gate::AtLeast(0.95).passes(Ratio { middle: 1.0, interval: None }));
     }
 }

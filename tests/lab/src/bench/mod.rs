@@ -1,4 +1,5 @@
-//! Measures the agent beside iperf3 and the barest loop of `send` and `recv`, in turn.
+//! Measures the agent beside iperf3 and the barest loop of `send` and `recv`, in turn, and the short
+//! runbook beside the documented procedure.
 //!
 //! Modules are listed from the pure parts to the whole.
 
@@ -10,7 +11,9 @@ mod agent;
 mod iperf3;
 mod bare;
 mod throughput;
+mod procedures;
 
 pub use bare::{BareEnd, bare};
 pub use comparison::{Comparison, Gate};
+pub use procedures::{Procedure, Procedures, procedures};
 pub use throughput::{CaseReport, ThroughputSpec, Where, throughput};

@@ -215,7 +215,7 @@ impl CaseReport {
 }
 
 /// Everything that a release has, from the sources of this program.
-fn build() -> Result<PathBuf> {
+pub(super) fn build() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     for arguments in [&["build-agent"][..], &["build", "--release", "--bin", "redoline"]] {

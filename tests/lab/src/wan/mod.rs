@@ -1,6 +1,7 @@
 //! The emulated WAN: what it is asked to be, the arithmetic of its queues, and the relay that does it.
 
 mod flow;
+mod punctuality;
 mod shaper;
 mod path;
 mod tun;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::{node::Side, wan::path::PathSpec};
 
+pub use punctuality::Punctuality;
 pub(crate) use relay::Relay;
 pub(crate) use tun::Tun;
 

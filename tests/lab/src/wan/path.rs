@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Reorder,
+    Punctuality, Reorder,
     flow::FlowKey,
     shaper::{Limit, Shaper},
 };
@@ -42,6 +42,8 @@ pub(super) struct Path {
     sequence: u64,
     /// Packets that the link let through.
     passed: u64,
+    /// Packets that reached the far end, and those of them that did so long after their time.
+    punctuality: Punctuality,
     random: u64,
 }
 
@@ -69,6 +71,7 @@ impl Path {
             held_bytes: 0,
             sequence: 0,
             passed: 0,
+            punctuality: Punctuality::default(),
             random: state(spec.seed),
         };
         path.set_spec(spec);
@@ -143,15 +146,22 @@ impl Path {
     pub(super) fn arrived(&mut self, now_ns: u64) -> Option<Packet> {
         let late_ns = self.late.peek().map(|Reverse((at_ns, ..))| *at_ns);
         let is_due = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| at_ns <= now_ns);
-        let packet = if is_due(late_ns) {
-            self.late.pop()?.0.2
+        let (at_ns, packet) = if is_due(late_ns) {
+            let Reverse((at_ns, _, packet)) = self.late.pop()?;
+            (at_ns, packet)
         } else if is_due(self.travelling.front().map(|(at_ns, _)| *at_ns)) {
-            self.travelling.pop_front()?.1
+            self.travelling.pop_front()?
         } else {
             return None;
         };
+        self.punctuality.observe(now_ns.saturating_sub(at_ns));
         self.held_bytes -= packet.len() as u64;
         Some(packet)
+    }
+
+    /// How well this path's relay kept its times so far.
+    pub(super) fn punctuality(&self) -> Punctuality {
+        self.punctuality
     }
 
     /// When there is something to do next without a further packet, in nanoseconds.

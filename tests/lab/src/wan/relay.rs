@@ -21,7 +21,7 @@ use nix::{
 };
 
 use super::{
-    WanSpec,
+    Punctuality, WanSpec,
     path::{Path, PathSpec},
     tun::Tun,
 };
@@ -46,6 +46,8 @@ struct Control {
     generation: AtomicU64,
     stopped: AtomicBool,
     wake: EventFd,
+    /// What the thread tells its owner.
+    punctuality: Mutex<Punctuality>,
 }
 
 /// Packets read or written before the other side has its turn.
@@ -74,6 +76,11 @@ impl Relay {
         self.forward.control.set_spec(wan.forward());
         self.reverse.control.set_spec(wan.reverse());
     }
+
+    /// How well both directions kept their times so far.
+    pub(crate) fn punctuality(&self) -> Punctuality {
+        self.forward.control.punctuality().and(self.reverse.control.punctuality())
+    }
 }
 
 impl Direction {
@@ -84,6 +91,7 @@ impl Direction {
             stopped: AtomicBool::new(false),
             wake: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
                 .context("failed to make an eventfd for the relay")?,
+            punctuality: Mutex::default(),
         });
         let (from, to) = (Arc::clone(from), Arc::clone(to));
         let controlled = Arc::clone(&control);
@@ -117,6 +125,14 @@ impl Control {
         self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn punctuality(&self) -> Punctuality {
+        *self.punctuality.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, punctuality: Punctuality) {
+        *self.punctuality.lock().unwrap_or_else(PoisonError::into_inner) = punctuality;
+    }
+
     fn wake(&self) {
         // Full means that a wake-up is already pending.
         let _ = self.wake.write(1);
@@ -141,6 +157,9 @@ fn relay(from: &Tun, to: &Tun, control: &Control) {
         let read = read_batch(from, &mut path, &mut buffer, &now_ns);
         path.advance(now_ns());
         let written = write_batch(to, &mut path, &|| now_ns() + wake_up.lead_ns());
+        if written > 0 {
+            control.tell(path.punctuality());
+        }
         if read == BATCH || written == BATCH {
             continue;
         }
