@@ -25,11 +25,11 @@ pub struct Procedure {
     pub name: &'static str,
     /// From the start of the executable to its end.
     pub time: Duration,
-    /// What receivers got in all throughput tests.
+    /// What senders' kernels had acknowledged.
     pub bytes: u64,
     /// The verdict's answer.
     pub answer: String,
-    /// Identifiers and directions of warnings.
+    /// Identifiers and directions.
     pub findings: BTreeSet<String>,
     /// In bytes per second: of one stream on each pair and in each direction, and of all nodes at once.
     pub rates: BTreeMap<String, f64>,
@@ -48,6 +48,22 @@ pub struct Procedures {
 
 /// The documented procedure takes half an hour of it.
 const DEADLINE: Duration = Duration::from_secs(45 * 60);
+
+/// These tell how well a test went, and are no conclusions.
+const ABOUT_PRECISION: [&str; 1] = ["unsteady"];
+
+/// What only the short runbook has steps for: path, sweeps of buffers and MTU, storage.
+const BY_MORE_STEPS: [&str; 9] = [
+    "bufferbloat",
+    "reordering",
+    "mtu-",
+    "jumbo-",
+    "fixed-buffer-gain",
+    "read-latency-high",
+    "io-slots-knee",
+    "not-from-disk",
+    "standby-slower-than-primary",
+];
 
 /// Of the procedure's, at most.
 const BYTES_SHARE_MAX: f64 = 0.2;
@@ -110,9 +126,8 @@ impl Procedure {
 
     fn of(name: &'static str, time: Duration, report: &Value) -> Self {
         let tests = || items(&report["measurements"]).filter(|one| one["kind"] == "throughput");
-        let bytes = tests().filter_map(|test| test["received_bytes"].as_u64()).sum();
-        let weighty = |one: &&Value| one["severity"] != "info";
-        let findings = items(&report["findings"]).filter(weighty);
+        // Path steps load the path, too.
+        let bytes = items(&report["measurements"]).filter_map(|one| one["acked_bytes"].as_u64());
         let mut rates = BTreeMap::new();
         for test in tests().filter(|test| is_plain(test)) {
             let together = test["nodes"] == "together";
@@ -133,9 +148,10 @@ impl Procedure {
         Self {
             name,
             time,
-            bytes,
+            bytes: bytes.sum(),
             answer: text(&report["verdict"]["answer"]).to_owned(),
-            findings: findings
+            findings: items(&report["findings"])
+                .filter(|one| !ABOUT_PRECISION.contains(&text(&one["id"])))
                 .map(|one| format!("{} {}", text(&one["id"]), text(&one["direction"])))
                 .collect(),
             rates,
@@ -169,8 +185,9 @@ impl Procedures {
             literal.answer == short.answer,
             format!("the answers are `{}` and `{}`", literal.answer, short.answer),
         );
-        for finding in &literal.findings {
-            demand(short.findings.contains(finding), format!("only literal finds {finding}"));
+        for finding in literal.findings.symmetric_difference(&short.findings) {
+            let known = BY_MORE_STEPS.iter().any(|id| finding.starts_with(id));
+            demand(known, format!("only one of them finds {finding}"));
         }
         demand(
             literal.num_conn == short.num_conn,
@@ -248,7 +265,7 @@ mod tests {
         Procedure {
             name: "pre-migration",
             time: Duration::from_secs(seconds),
-            bytes,
+            bytes: bytes.sum(),
             answer: "met".to_owned(),
             findings: BTreeSet::from(["per-flow-limit primary_to_standby".to_owned()]),
             rates: BTreeMap::from([("phx1-ash1, primary_to_standby".to_owned(), rate)]),
