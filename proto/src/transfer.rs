@@ -115,6 +115,15 @@ pub struct RedoWrite {
 }
 
 impl RedoWrite {
+    /// The smallest scratch file in which each of `num_conn` connections has a place for a message
+    /// of `message_bytes` of its own, in whole blocks of 4 KiB; files are made in whole MiB.
+    pub fn file_bytes_min(message_bytes: u64, num_conn: u32) -> Bytes {
+        const BLOCK_BYTES: u64 = 4096;
+        let message = message_bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
+        let all = message.saturating_mul(u64::from(num_conn.max(1)));
+        Bytes(all.div_ceil(Bytes::MIB).saturating_mul(Bytes::MIB))
+    }
+
     /// For the receiver to make and fill its file, before it says `Ready`; the job's own deadline
     /// counts from then on.
     pub fn prepare_deadline(&self) -> Duration {
