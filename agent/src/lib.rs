@@ -1,7 +1,9 @@
 //! Agent: measures network and storage on one node, driven by the controller.
 //!
 //! The controller starts it over SSH and speaks gRPC over its standard input and output. It opens
-//! no control port, changes nothing of its host, and ends with the controller.
+//! no control port and ends with the controller. Of its host it changes nothing, with one exception:
+//! where a runbook allows it, the MTU of an interface for the time of a test (`interface_mtu`), and
+//! that is restored however the agent ends.
 
 pub mod facts;
 pub mod jobs;

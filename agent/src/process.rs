@@ -27,7 +27,7 @@ pub struct AgentArgs {
     pub nice: Option<i32>,
 
     /// Serve nobody, but restore an interface's MTU when standard input ends
-    #[arg(long, hide = true, value_name = "INDEX:HELD:BEFORE:MILLISECONDS")]
+    #[arg(long, hide = true, value_name = "INDEX:BEFORE:MILLISECONDS")]
     pub restore_mtu: Option<interface_mtu::Orders>,
 }
 

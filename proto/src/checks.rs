@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::transfer::{Acknowledge, SocketRequest, Token};
+use crate::transfer::{Acknowledge, RedoWrite, SocketRequest, Token};
 use crate::units::{Bytes, BytesPerSecond, Share};
 use crate::{FromWire, InvalidMessage, pb};
 
@@ -198,7 +198,7 @@ pub(crate) fn socket(
     Ok(request)
 }
 
-/// A message of this size is answered; its scratch file holds at least one.
+/// A message of this size is answered; its scratch file holds at least one of each connection.
 pub(crate) fn acknowledge(
     wire: pb::Acknowledge,
     num_conn: u32,
@@ -206,15 +206,21 @@ pub(crate) fn acknowledge(
     let acknowledge = Acknowledge::from_wire(wire)?;
     let bytes = message(acknowledge.message_bytes)?;
     let Some(write) = &acknowledge.write else { return Ok(acknowledge) };
-    if write.file_bytes < bytes.0 {
-        return Err(InvalidMessage::invalid("a message does not fit").at("file_bytes").at("write"));
-    }
     if bytes.0 * u64::from(num_conn) > MESSAGES_WRITTEN_MAX.0 {
         let why = format!(
             "{num_conn} connections keep a message of {bytes} each to write it, but \
              {MESSAGES_WRITTEN_MAX} is the most of all together"
         );
         return Err(InvalidMessage::invalid(why).at("message_bytes"));
+    }
+    let least = RedoWrite::file_bytes_min(bytes.0, num_conn);
+    if write.file_bytes < least.0 {
+        let why = format!(
+            "{num_conn} connections write messages of {bytes} side by side, which takes {least}, \
+             not {}: give the file that much, or take fewer connections or shorter messages",
+            Bytes(write.file_bytes)
+        );
+        return Err(InvalidMessage::invalid(why).at("file_bytes").at("write"));
     }
     Ok(acknowledge)
 }
@@ -399,7 +405,7 @@ mod tests {
     #[test]
     fn messages_that_are_written_fit_into_memory_and_into_their_file() {
         let asked = |message_bytes, file_bytes| {
-            let write = crate::transfer::RedoWrite { dir: "/u02".to_owned(), file_bytes };
+            let write = RedoWrite { dir: "/u02".to_owned(), file_bytes };
             let acknowledge = Acknowledge { message_bytes, write: Some(write) };
             pb::ReceiveRequest {
                 num_conn: 32,
@@ -413,9 +419,26 @@ mod tests {
             "`acknowledge.message_bytes` is invalid: 32 connections keep a message of 64 MiB each \
              to write it, but 1 GiB is the most of all together"
         );
+    }
+
+    #[test]
+    fn a_scratch_file_has_a_place_for_a_message_of_each_connection() {
+        let asked = |num_conn, message_bytes, file_bytes| {
+            let write = RedoWrite { dir: "/u02".to_owned(), file_bytes };
+            let acknowledge = Acknowledge { message_bytes, write: Some(write) };
+            let acknowledge = Some(acknowledge.to_wire());
+            pb::ReceiveRequest { num_conn, acknowledge, ..receive_request() }
+        };
+        // 32 × 100 000 bytes are less, but 32 × 102 400, in blocks, are more than 3 MiB.
         assert_eq!(
-            refused(asked(8192, 8191)),
-            "`acknowledge.write.file_bytes` is invalid: a message does not fit"
+            refused(asked(32, 100_000, 3 * Bytes::MIB)),
+            "`acknowledge.write.file_bytes` is invalid: 32 connections write messages of 97.7 KiB \
+             side by side, which takes 4 MiB, not 3 MiB: give the file that much, or take fewer \
+             connections or shorter messages"
         );
+        assert!(ReceiveJob::from_wire(asked(32, 100_000, 4 * Bytes::MIB)).is_ok());
+        assert!(ReceiveJob::from_wire(asked(1, 1, Bytes::MIB)).is_ok());
+        assert!(ReceiveJob::from_wire(asked(1, 1, Bytes::MIB - 1)).is_err());
+        assert_eq!(RedoWrite::file_bytes_min(u64::MAX, u32::MAX).0, u64::MAX);
     }
 }

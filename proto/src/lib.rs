@@ -11,9 +11,11 @@ mod checks;
 pub mod encoding;
 pub mod facts;
 pub mod handshake;
+mod host_use;
 pub mod latency;
 pub mod path;
 pub mod storage;
+mod sync;
 pub mod tcp_info;
 pub mod transfer;
 

@@ -80,9 +80,9 @@ pub struct PathProbe {
     /// Of the small datagrams; `None` when none was answered.
     pub rtt: Option<Latency>,
     pub sizes: Vec<SizeProbe>,
-    /// The largest that came back.
+    /// The largest that came back; `None` when none did, and when the search did not come to its end.
     pub path_mtu_bytes: Option<u32>,
-    /// The largest answer of the reflector that came back.
+    /// The largest answer of the reflector that came back, likewise.
     pub return_path_mtu_bytes: Option<u32>,
     pub remarks: Vec<String>,
 }

@@ -14,7 +14,8 @@ use crate::checks::{
     share, socket, token,
 };
 use crate::encoding::Encoding;
-use crate::latency::Latency;
+pub use crate::host_use::{CpuUse, InterfaceUse, SoftnetUse};
+pub use crate::sync::{Acknowledge, Acknowledgements, RedoWrite};
 use crate::tcp_info::TcpInfo;
 use crate::units::{Bytes, BytesPerSecond, Share, milliseconds};
 use crate::{FromWire, InvalidMessage, ToWire, pb};
@@ -96,32 +97,6 @@ pub struct ReceiveJob {
     /// SYNC: every message is answered.
     pub acknowledge: Option<Acknowledge>,
     pub encoding: Option<Encoding>,
-}
-
-/// What the receiver of a SYNC test does before it answers a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Acknowledge {
-    pub message_bytes: u64,
-    /// `None`: it answers once the message is in memory (FASTSYNC).
-    pub write: Option<RedoWrite>,
-}
-
-/// Each message goes to a scratch file (O_DIRECT, O_DSYNC), as RFS writes to a standby redo log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RedoWrite {
-    pub dir: String,
-    /// Of the file, which is written round and round.
-    pub file_bytes: u64,
-}
-
-impl RedoWrite {
-    /// For the receiver to make and fill its file, before it says `Ready`; the job's own deadline
-    /// counts from then on.
-    pub fn prepare_deadline(&self) -> Duration {
-        /// No storage that takes redo is slower.
-        const BYTES_PER_SECOND_MIN: u64 = 20_000_000;
-        Duration::from_secs(60 + self.file_bytes / BYTES_PER_SECOND_MIN)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -246,37 +221,6 @@ pub struct TransferEnd {
     pub softnet: Option<SoftnetUse>,
 }
 
-/// Answers to messages, of all streams together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Acknowledgements {
-    pub messages: u64,
-    /// From the first byte given to `send` to the answer.
-    pub total: Latency,
-    /// Of that, the receiver's write; `None` when nothing was written.
-    pub write: Option<Latency>,
-}
-
-/// What an interface carried during a job: ours and everybody else's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct InterfaceUse {
-    pub name: String,
-    pub received_bytes: u64,
-    pub sent_bytes: u64,
-    pub received_packets: u64,
-    pub sent_packets: u64,
-    pub receive_drops: u64,
-    pub send_drops: u64,
-    pub receive_errors: u64,
-    pub send_errors: u64,
-}
-
-/// Growth of `/proc/net/softnet_stat`, all processors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SoftnetUse {
-    pub dropped: u64,
-    pub squeezed: u64,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamEnd {
     pub stream: u32,
@@ -290,30 +234,6 @@ pub struct StreamEnd {
     pub receive_buffer_bytes: u64,
     /// False when the peer had not taken everything within the drain deadline.
     pub drained: bool,
-}
-
-/// Processor time during a job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuUse {
-    /// Of the job's threads.
-    pub threads_us: u64,
-    pub busiest_thread_us: u64,
-    pub elapsed_us: u64,
-    /// Of the whole host, as a number of cores.
-    pub host_cores: Option<f64>,
-    pub host_softirq_cores: Option<f64>,
-    pub host_steal_cores: Option<f64>,
-    /// 0 to 1.
-    pub busiest_core_share: Option<f64>,
-    /// That core's softirq time, 0 to 1.
-    #[serde(default)]
-    pub busiest_core_softirq_share: Option<f64>,
-    /// What the busiest thread waited for a processor while it could have run (schedstat).
-    #[serde(default)]
-    pub busiest_thread_wait_us: Option<u64>,
-    /// What the process's control group was throttled (cpu.stat).
-    #[serde(default)]
-    pub throttled_us: Option<u64>,
 }
 
 /// Why a job ended before its time.
@@ -352,24 +272,6 @@ mirror!(
         pacing_bytes_per_second,
     }
 );
-mirror!(RedoWrite, RedoWrite { dir, file_bytes });
-mirror!(Acknowledge, Acknowledge { message_bytes, write });
-mirror!(Acknowledgements, Acknowledgements { messages, total, write });
-mirror!(
-    InterfaceUse,
-    InterfaceUse {
-        name,
-        received_bytes,
-        sent_bytes,
-        received_packets,
-        sent_packets,
-        receive_drops,
-        send_drops,
-        receive_errors,
-        send_errors,
-    }
-);
-mirror!(SoftnetUse, SoftnetUse { dropped, squeezed });
 mirror!(Connected, Connected { streams, at_ns });
 mirror!(
     StreamStart,
@@ -403,21 +305,6 @@ mirror!(
         send_buffer_bytes,
         receive_buffer_bytes,
         drained,
-    }
-);
-mirror!(
-    CpuUse,
-    CpuUse {
-        threads_us,
-        busiest_thread_us,
-        elapsed_us,
-        host_cores,
-        host_softirq_cores,
-        host_steal_cores,
-        busiest_core_share,
-        busiest_core_softirq_share,
-        busiest_thread_wait_us,
-        throttled_us,
     }
 );
 mirror!(Stopped, Stopped { cause, text });

@@ -50,11 +50,11 @@ impl HostCounters {
 
 impl HostTotals {
     pub fn until(&self, later: &Self) -> HostUse {
-        let none = InterfaceUse::default();
+        // Of one that was not there before, nobody knows since when it counts.
         let mut interfaces: Vec<_> = later
             .interfaces
             .iter()
-            .map(|(name, now)| growth(self.interfaces.get(name).unwrap_or(&none), now))
+            .filter_map(|(name, now)| Some(growth(self.interfaces.get(name)?, now)))
             .filter(has_moved)
             .collect();
         interfaces.sort_by_key(|interface| {
@@ -175,6 +175,13 @@ Inter-|   Receive                                                |  Transmit
         let host = totals("", before).until(&totals("", after));
         assert_eq!(host.softnet, Some(SoftnetUse { dropped: 2, squeezed: 16 }));
         assert_eq!(parse_softnet("0b97db00\n"), None, "another kernel's file");
+    }
+
+    #[test]
+    fn an_interface_that_was_not_there_before_is_not_told_with_all_that_it_ever_carried() {
+        let later = BEFORE.replace("    7       1", "   99       9");
+        let before: String = BEFORE.lines().filter(|line| !line.contains("eth1")).collect();
+        assert_eq!(totals(&before, "").until(&totals(&later, "")).interfaces, []);
     }
 
     #[test]

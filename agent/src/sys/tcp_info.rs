@@ -11,6 +11,9 @@ use redoline_proto::tcp_info::TcpInfo;
 /// More than any kernel returns (6.18: 280), so that none has to cut.
 const LONGEST: usize = 1024;
 
+/// `TCP_CLOSE` of `tcpi_state`: the counters of a socket that was disconnected are 0 again.
+pub const CLOSED: u32 = 7;
+
 /// `getsockopt(TCP_INFO)` of `socket`.
 pub fn read(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut buffer = [0_u8; LONGEST];

@@ -126,6 +126,20 @@ impl Holding<'_> {
     }
 }
 
+/// One without an agent, with these orders.
+pub fn guardian(namespace: &Namespace, orders: &str) -> Child {
+    let orders = orders.to_owned();
+    namespace.run(move || {
+        Command::new(EXECUTABLE)
+            .args(["--marker", MARKER, "--restore-mtu", &orders])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    })
+}
+
 /// With a link to the executable, which itself stays.
 fn folder() -> TempDir {
     let parent = Path::new(EXECUTABLE).parent().unwrap();

@@ -1,5 +1,6 @@
 //! An interface's MTU is restored, however the test that changed it ends.
 
+use std::io::Read;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use redoline_proto::path::{HoldMtuEvent, MtuHeld, MtuRestored};
 use redoline_proto::transfer::StopCause;
 
 use crate::Test;
-use crate::agent::{Agent, Holding, LONG};
+use crate::agent::{Agent, Holding, LONG, guardian};
 use crate::namespace::Namespace;
 
 pub const TESTS: &[Test] = &[
@@ -23,6 +24,9 @@ pub const TESTS: &[Test] = &[
     ("a_held_mtu_is_restored_when_the_agent_is_killed", restored_after_sigkill),
     ("a_held_mtu_is_restored_when_the_agent_is_stopped", restored_by_the_guardian_at_its_deadline),
     ("somebody_elses_change_stays", somebody_elses_change_stays),
+    ("an_mtu_that_is_set_back_meanwhile_ends_the_hold", set_back_meanwhile),
+    ("a_guardian_restores_what_a_driver_made_of_the_change", restored_from_another_value),
+    ("an_ipvlan_of_another_mtu_forbids_the_change", an_ipvlan_of_another_mtu_forbids_the_change),
     ("an_mtu_that_takes_ipv6_away_is_refused", an_mtu_that_takes_ipv6_away_is_refused),
     ("an_mtu_that_is_so_already_is_held_as_it_is", an_mtu_that_is_so_already_is_held_as_it_is),
 ];
@@ -197,6 +201,58 @@ fn somebody_elses_change_stays() {
     agent.wait();
     await_end(guardian);
     assert_eq!(node.mtu("eth0"), 1300);
+}
+
+fn set_back_meanwhile() {
+    let (node, _other) = node();
+    let agent = Agent::start(&node);
+    let mut holding = held(&agent, &node, LONG);
+    let guardian = agent.guardian();
+    // As a NetworkManager that applies its profile again.
+    node.ip("link set eth0 mtu 1500");
+    let told = restored(&mut holding);
+    assert_eq!(told.now_bytes, Some(1500));
+    assert_eq!(
+        told.stopped.unwrap().text,
+        "somebody else set the MTU of eth0 to 1500 while the test held it at 1400: for an unknown \
+         part of the time it was another"
+    );
+    await_end(guardian);
+    drop(holding);
+    agent.wait();
+}
+
+/// Whose agent died before it could read what the driver took.
+fn restored_from_another_value() {
+    let (node, _other) = node();
+    let line = node.ip("-o link show eth0");
+    let index = line.split(':').next().unwrap();
+    let mut guardian = guardian(&node, &format!("{index}:1500:30000"));
+    guardian.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    node.ip("link set eth0 mtu 1300");
+    drop(guardian.stdin.take());
+    guardian.wait().unwrap();
+    assert_eq!(node.mtu("eth0"), 1500);
+}
+
+fn an_ipvlan_of_another_mtu_forbids_the_change() {
+    let (node, _other) = node();
+    if !node.try_ip("link add link eth0 name ipvl0 type ipvlan mode l2") {
+        // Not every kernel has it; the rule itself is tested without.
+        return;
+    }
+    let agent = Agent::start(&node);
+    drop(held(&agent, &node, LONG));
+    await_that("both are restored", || {
+        agent.beat();
+        (node.mtu("eth0"), node.mtu("ipvl0")) == (1500, 1500)
+    });
+    node.ip("link set ipvl0 mtu 1300");
+    let mut holding = agent.hold(address(), 1400, LONG);
+    let text = restored(&mut holding).stopped.unwrap().text;
+    assert!(text.starts_with("ipvl0 on eth0 would get its MTU"), "{text}");
+    drop(holding);
+    agent.wait();
 }
 
 fn an_mtu_that_takes_ipv6_away_is_refused() {

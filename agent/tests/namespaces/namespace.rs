@@ -63,6 +63,12 @@ impl Namespace {
         self.command("ip", arguments)
     }
 
+    /// False where the kernel does not know what is asked.
+    pub fn try_ip(&self, arguments: &str) -> bool {
+        let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+        self.run(move || Command::new("ip").args(arguments).output().unwrap().status.success())
+    }
+
     pub fn command(&self, program: &'static str, arguments: &str) -> String {
         let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
         let shown = arguments.join(" ");

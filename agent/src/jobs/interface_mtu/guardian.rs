@@ -1,10 +1,13 @@
 //! A small process beside the agent that restores an interface's MTU when the agent no longer can.
 //!
 //! It is the same executable, in a session of its own, deaf to what ends a session, and reads a
-//! pipe of which the agent alone has the other end. A word on it sends the guardian home. When the
-//! pipe closes without one, or the time is over, it restores the MTU if it is still the agent's.
+//! pipe of which the agent alone has the other end. One word on it says what the MTU has become by
+//! the agent's change, another sends the guardian home. When the pipe closes without the latter, or
+//! the time is over, it restores the MTU if it is still the agent's: before the first word,
+//! whatever it is, since a driver may take another value than it was told.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -30,6 +33,8 @@ const RESTORE_PAUSE: Duration = Duration::from_millis(250);
 
 const READY: u8 = b'r';
 const DONE: u8 = b'd';
+/// Followed by the MTU, big endian.
+const HELD: u8 = b'h';
 
 /// Of the agent's own command line, up to its options: `agent`, where the controller's executable
 /// serves as one.
@@ -40,8 +45,6 @@ static COMMAND: OnceLock<Vec<OsString>> = OnceLock::new();
 pub struct Orders {
     /// Of the interface.
     pub index: u32,
-    /// What the agent sets.
-    pub held: u32,
     /// What the guardian restores.
     pub before_bytes: u32,
     pub time: Duration,
@@ -70,8 +73,8 @@ fn command_of(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 impl Orders {
     fn to_argument(&self) -> String {
-        let Self { index, held, before_bytes, time } = self;
-        format!("{index}:{held}:{before_bytes}:{}", time.as_millis())
+        let Self { index, before_bytes, time } = self;
+        format!("{index}:{before_bytes}:{}", time.as_millis())
     }
 }
 
@@ -81,15 +84,14 @@ impl FromStr for Orders {
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
         let orders = numbers.and_then(|numbers| match numbers[..] {
-            [index, held, before, milliseconds] => Some(Self {
+            [index, before, milliseconds] => Some(Self {
                 index: index.try_into().ok()?,
-                held: held.try_into().ok()?,
                 before_bytes: before.try_into().ok()?,
                 time: Duration::from_millis(milliseconds),
             }),
             _ => None,
         });
-        orders.ok_or_else(|| "must be INDEX:HELD:BEFORE:MILLISECONDS".to_owned())
+        orders.ok_or_else(|| "must be INDEX:BEFORE:MILLISECONDS".to_owned())
     }
 }
 
@@ -141,6 +143,15 @@ impl Guardian {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// The MTU became this by the agent's change; from now on another is somebody else's. Nothing
+    /// is lost when the word does not arrive: one that is gone is noticed by whoever waits.
+    pub fn tell_held(&mut self, mtu_bytes: u32) {
+        if let Some(pipe) = &mut self.pipe {
+            let [a, b, c, d] = mtu_bytes.to_be_bytes();
+            let _ = pipe.write_all(&[HELD, a, b, c, d]);
+        }
+    }
+
     /// Sends it home: there is nothing to restore.
     pub fn dismiss(mut self) {
         if let Some(mut pipe) = self.pipe.take() {
@@ -170,36 +181,45 @@ pub fn guard(orders: &Orders) -> io::Result<()> {
         output.write_all(&[READY])?;
         output.flush()?;
     }
-    if !is_sent_home(end) {
-        restore(orders);
+    // Not by the buffer of the standard library, which hides from `poll` what it has read.
+    let mut words = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut held = None;
+    if !is_sent_home(&mut words, end, &mut held) {
+        restore(orders, held);
     }
     Ok(())
 }
 
-/// False when the agent has gone without a word, or the time is over.
-fn is_sent_home(end: Instant) -> bool {
-    let mut input = io::stdin().lock();
+/// False when the agent has gone without a word, or the time is over. `held` is what it said that
+/// the MTU became.
+fn is_sent_home(words: &mut (impl Read + AsFd), end: Instant, held: &mut Option<u32>) -> bool {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;
         }
-        if wait_readable(&io::stdin(), left) {
-            let mut word = [0];
-            return input.read_exact(&mut word).is_ok() && word[0] == DONE;
+        if !wait_readable(words, left) {
+            continue;
+        }
+        let (mut word, mut mtu) = ([0], [0; 4]);
+        match words.read_exact(&mut word).map(|()| word[0]) {
+            Ok(HELD) if words.read_exact(&mut mtu).is_ok() => {
+                *held = Some(u32::from_be_bytes(mtu));
+            }
+            Ok(word) => return word == DONE,
+            Err(_) => return false,
         }
     }
 }
 
 /// Somebody else's change stays.
-fn restore(orders: &Orders) {
+fn restore(orders: &Orders, held: Option<u32>) {
     for _ in 0..RESTORE_TRIES {
-        let restored = netlink::link(orders.index).and_then(|link| match link.mtu_bytes {
-            current if current == orders.held => {
-                netlink::set_mtu(orders.index, orders.before_bytes)
-            }
-            _ => Ok(()),
-        });
+        let restored =
+            netlink::link(orders.index).and_then(|link| match is_ours(link.mtu_bytes, held) {
+                true => netlink::set_mtu(orders.index, orders.before_bytes),
+                false => Ok(()),
+            });
         match restored {
             Ok(()) => return,
             // The interface is gone.
@@ -207,6 +227,11 @@ fn restore(orders: &Orders) {
             Err(_) => thread::sleep(RESTORE_PAUSE),
         }
     }
+}
+
+/// An agent that died before it could say what its change came to may have left anything.
+fn is_ours(current: u32, held: Option<u32>) -> bool {
+    held.is_none_or(|held| current == held)
 }
 
 /// Or at its end; false when nothing came within `time`.
@@ -222,21 +247,16 @@ mod tests {
 
     #[test]
     fn orders_survive_the_command_line() {
-        let orders = Orders {
-            index: 3,
-            held: 9000,
-            before_bytes: 1500,
-            time: Duration::from_millis(61_500),
-        };
-        assert_eq!(orders.to_argument(), "3:9000:1500:61500");
+        let orders = Orders { index: 3, before_bytes: 1500, time: Duration::from_millis(61_500) };
+        assert_eq!(orders.to_argument(), "3:1500:61500");
         assert_eq!(orders.to_argument().parse(), Ok(orders));
     }
 
     #[test]
     fn orders_that_are_none_are_refused() {
-        for text in ["", "1:2:3", "1:2:3:4:5", "1:2:3:x", "-1:2:3:4", "4294967296:2:3:4"] {
+        for text in ["", "1:2", "1:2:3:4", "1:2:x", "-1:2:3", "4294967296:2:3"] {
             let error = Orders::from_str(text).unwrap_err();
-            assert_eq!(error, "must be INDEX:HELD:BEFORE:MILLISECONDS", "{text}");
+            assert_eq!(error, "must be INDEX:BEFORE:MILLISECONDS", "{text}");
         }
     }
 
@@ -249,7 +269,33 @@ mod tests {
 
     #[test]
     fn an_agent_within_another_program_has_no_guardian() {
-        let orders = Orders { index: 3, held: 9000, before_bytes: 1500, time: Duration::ZERO };
+        let orders = Orders { index: 3, before_bytes: 1500, time: Duration::ZERO };
         assert!(matches!(Guardian::start(&orders), Err(NoGuardian::NotAnAgent)));
+    }
+
+    /// What a guardian made of these words, after which its agent was gone.
+    fn heard(words: &[u8]) -> (bool, Option<u32>) {
+        let (mut agent, mut guardian) = std::os::unix::net::UnixStream::pair().unwrap();
+        agent.write_all(words).unwrap();
+        drop(agent);
+        let mut held = None;
+        let end = Instant::now() + Duration::from_secs(60);
+        (is_sent_home(&mut guardian, end, &mut held), held)
+    }
+
+    #[test]
+    fn a_guardian_knows_what_was_held_when_its_agent_dies() {
+        assert_eq!(heard(b""), (false, None));
+        assert_eq!(heard(b"h\0\0\x23\x28"), (false, Some(9000)));
+        assert_eq!(heard(b"h\0\0\x23\x28d"), (true, Some(9000)));
+        assert_eq!(heard(b"d"), (true, None));
+        assert_eq!(heard(b"h\0"), (false, None), "cut short");
+    }
+
+    #[test]
+    fn what_a_driver_made_of_a_change_is_not_somebody_elses() {
+        // 4092 was asked for, and the agent died before it could read 2044.
+        assert!(is_ours(2044, None));
+        assert!(is_ours(9000, Some(9000)) && !is_ours(1500, Some(9000)));
     }
 }

@@ -13,8 +13,36 @@ use crate::facts::netlink::{self, LinkReply};
 /// Below it the kernel takes IPv6 off the interface, addresses and all (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1280;
 
-/// Interfaces upon another whose MTU goes down with it, and does not come up again by itself.
-const FOLLOWERS: [&str; 5] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"];
+/// What an MTU does to interfaces that are made upon its own: their kinds, as Linux 6.12 has them
+/// (NETDEV_CHANGEMTU in net/8021q, drivers/net/macvlan.c, macsec.c and ipvlan).
+///
+/// Those in other network namespaces, such as containers, follow as well and cannot be seen here.
+const FOLLOWERS: [(&str, Follows); 6] = [
+    ("vlan", Follows::Down { overhead_bytes: 0 }),
+    ("macvlan", Follows::Down { overhead_bytes: 0 }),
+    ("macvtap", Follows::Down { overhead_bytes: 0 }),
+    // Its tag with an SCI (14), an Ethertype (2) and the longest check value (16).
+    ("macsec", Follows::Down { overhead_bytes: 32 }),
+    ("ipvlan", Follows::Always),
+    ("ipvtap", Follows::Always),
+];
+
+/// How an interface follows the MTU of the one below it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Follows {
+    /// Goes down to it, less the overhead, and does not come up again by itself.
+    Down { overhead_bytes: u32 },
+    /// Gets the same value, up and down.
+    Always,
+}
+
+/// An interface whose MTU follows.
+#[derive(Clone, Debug, PartialEq)]
+struct Follower {
+    name: String,
+    mtu_bytes: u32,
+    follows: Follows,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotHeld {
@@ -36,6 +64,12 @@ pub enum NotHeld {
          again: use the interface that carries the redo address alone"
     )]
     Followed { interface: String, mtu: u32, followers: String },
+    #[error(
+        "{followers} on {interface} would get its MTU, and keep {before} instead of their own when \
+         it is restored: give them the MTU of {interface}, or use the interface that carries the \
+         redo address alone"
+    )]
+    Overwritten { interface: String, before: u32, followers: String },
     #[error("another test holds the MTU of {interface}")]
     Claimed { interface: String },
     #[error(
@@ -45,6 +79,13 @@ pub enum NotHeld {
     Forbidden { interface: String },
     #[error("failed to set the MTU of {interface} to {mtu}")]
     Set {
+        interface: String,
+        mtu: u32,
+        #[source]
+        cause: io::Error,
+    },
+    #[error("failed to read the MTU of {interface} after it was set to {mtu}")]
+    Unread {
         interface: String,
         mtu: u32,
         #[source]
@@ -68,8 +109,7 @@ pub struct Interface {
     pub mtu_bytes: u32,
     mtu_max_bytes: Option<u32>,
     has_ipv6: bool,
-    /// Those whose MTU follows this one's, by name.
-    followers: Vec<(String, u32)>,
+    followers: Vec<Follower>,
 }
 
 /// No other test changes the MTU of the interface while this lives. It vanishes with the process.
@@ -89,19 +129,16 @@ impl Interface {
 
     fn among(links: &[LinkReply], name: &str, has_ipv6: bool) -> Option<Self> {
         let link = links.iter().find(|link| link.name == name)?;
-        let follows = |other: &&LinkReply| {
-            other.lower == Some(link.index)
-                && other.index != link.index
-                && other.kind.as_deref().is_some_and(|kind| FOLLOWERS.contains(&kind))
-        };
-        let followers = links.iter().filter(follows);
+        let upon = links
+            .iter()
+            .filter(|other| other.lower == Some(link.index) && other.index != link.index);
         Some(Self {
             index: link.index,
             name: link.name.clone(),
             mtu_bytes: link.mtu_bytes,
             mtu_max_bytes: link.mtu_max_bytes,
             has_ipv6,
-            followers: followers.map(|other| (other.name.clone(), other.mtu_bytes)).collect(),
+            followers: upon.filter_map(Follower::of).collect(),
         })
     }
 
@@ -117,14 +154,26 @@ impl Interface {
         if self.has_ipv6 && mtu < IPV6_MTU_MIN {
             return Err(NotHeld::BelowIpv6 { interface, mtu });
         }
-        let lowered: Vec<&str> = self
-            .followers
-            .iter()
-            .filter(|(_, own)| *own > mtu)
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !lowered.is_empty() {
-            return Err(NotHeld::Followed { interface, mtu, followers: lowered.join(", ") });
+        self.check_followers(mtu)
+    }
+
+    fn check_followers(&self, mtu: u32) -> Result<(), NotHeld> {
+        let names = |changed: fn(&Follower, u32, u32) -> bool| {
+            let changed = |one: &&Follower| changed(one, self.mtu_bytes, mtu);
+            let names: Vec<_> =
+                self.followers.iter().filter(changed).map(|one| one.name.as_str()).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        // What is not changed takes nobody along.
+        if mtu == self.mtu_bytes {
+            return Ok(());
+        }
+        let interface = self.name.clone();
+        if let Some(followers) = names(|one, _, mtu| one.is_lowered(mtu)) {
+            return Err(NotHeld::Followed { interface, mtu, followers });
+        }
+        if let Some(followers) = names(|one, before, _| one.is_overwritten(before)) {
+            return Err(NotHeld::Overwritten { interface, before: self.mtu_bytes, followers });
         }
         Ok(())
     }
@@ -132,26 +181,10 @@ impl Interface {
     /// Of this network namespace.
     pub fn claim(&self) -> Result<Claim, NotHeld> {
         let interface = self.name.clone();
-        let name = format!("redoline-mtu:{}", self.index);
-        let bound = SocketAddr::from_abstract_name(name)
-            .and_then(|address| UnixListener::bind_addr(&address));
-        bound.map(Claim).map_err(|error| match error.kind() {
+        claim_of(self.index).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => NotHeld::Claimed { interface },
             _ => NotHeld::Set { interface, mtu: self.mtu_bytes, cause: error },
         })
-    }
-
-    /// And reads it back.
-    pub fn set(&self, mtu: u32) -> Result<(), NotHeld> {
-        let interface = self.name.clone();
-        self.set_raw(mtu).map_err(|cause| match cause.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => NotHeld::Forbidden { interface: interface.clone() },
-            _ => NotHeld::Set { interface: interface.clone(), mtu, cause },
-        })?;
-        match self.current() {
-            Ok(now) if now != mtu => Err(NotHeld::Another { interface, mtu, now }),
-            _ => Ok(()),
-        }
     }
 
     pub fn set_raw(&self, mtu: u32) -> io::Result<()> {
@@ -160,6 +193,36 @@ impl Interface {
 
     pub fn current(&self) -> io::Result<u32> {
         Ok(netlink::link(self.index)?.mtu_bytes)
+    }
+}
+
+/// Of the interface of this number.
+pub fn claim_of(index: u32) -> io::Result<Claim> {
+    let name = format!("redoline-mtu:{index}");
+    SocketAddr::from_abstract_name(name)
+        .and_then(|address| UnixListener::bind_addr(&address))
+        .map(Claim)
+}
+
+impl Follower {
+    /// `None` for an interface of a kind that keeps its MTU.
+    fn of(link: &LinkReply) -> Option<Self> {
+        let kind = link.kind.as_deref()?;
+        let (_, follows) = FOLLOWERS.iter().find(|(name, _)| *name == kind)?;
+        Some(Self { name: link.name.clone(), mtu_bytes: link.mtu_bytes, follows: *follows })
+    }
+
+    /// For good, when the interface below it gets this MTU.
+    fn is_lowered(&self, mtu: u32) -> bool {
+        match self.follows {
+            Follows::Down { overhead_bytes } => self.mtu_bytes > mtu.saturating_sub(overhead_bytes),
+            Follows::Always => false,
+        }
+    }
+
+    /// For good, when the interface below it gets back the MTU that it had before.
+    fn is_overwritten(&self, before: u32) -> bool {
+        self.follows == Follows::Always && self.mtu_bytes != before
     }
 }
 
@@ -213,6 +276,31 @@ mod tests {
         // The other end of a veth is no follower, nor is a VLAN of another interface.
         let others = [link(6, "veth1", Some(2), Some("veth")), link(7, "v", Some(3), Some("vlan"))];
         assert!(eth0(false, &others).check(1400).is_ok());
+    }
+
+    #[test]
+    fn an_encrypting_interface_goes_down_before_the_one_below_it_is_as_low() {
+        let macsec = LinkReply { mtu_bytes: 1468, ..link(5, "macsec0", Some(2), Some("macsec")) };
+        let upon = eth0(false, &[macsec]);
+        assert!(upon.check(1500).is_ok() && upon.check(1501).is_ok());
+        assert!(matches!(upon.check(1499), Err(NotHeld::Followed { mtu: 1499, .. })));
+    }
+
+    #[test]
+    fn interfaces_that_follow_up_and_down_must_have_the_same_mtu() {
+        let same = link(5, "ipvl0", Some(2), Some("ipvlan"));
+        let upon = eth0(false, std::slice::from_ref(&same));
+        assert!(upon.check(9000).is_ok() && upon.check(1400).is_ok(), "back with the restore");
+        let upon = eth0(false, &[LinkReply { mtu_bytes: 1300, ..same }]);
+        for mtu in [1400, 9000] {
+            assert_eq!(
+                upon.check(mtu).unwrap_err().to_string(),
+                "ipvl0 on eth0 would get its MTU, and keep 1500 instead of their own when it is \
+                 restored: give them the MTU of eth0, or use the interface that carries the redo \
+                 address alone"
+            );
+        }
+        assert!(upon.check(1500).is_ok(), "nothing is changed");
     }
 
     #[test]

@@ -222,9 +222,10 @@ impl Probing<'_> {
     }
 }
 
-/// Small packets pass: else nothing would have been searched for.
+/// `None` where the search did not come to its end: what passed until then is only the least that
+/// it may be. Small packets pass: else nothing would have been searched for.
 fn largest(search: &Search, small_bytes: u32) -> Option<u32> {
-    search.passed_bytes().or_else(|| search.is_finished().then_some(small_bytes))
+    search.is_finished().then(|| search.passed_bytes().unwrap_or(small_bytes))
 }
 
 #[cfg(test)]
@@ -236,7 +237,20 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::super::reflect;
+    use super::super::search::Outcome;
     use super::*;
+
+    #[test]
+    fn a_search_that_ran_out_of_time_found_no_path_mtu() {
+        let mut search = Search::new(68, Some(9000), &[]);
+        let mut record = |size, outcome| {
+            search.record(size, Outcome { outcome, told_mtu_bytes: None });
+            largest(&search, 68)
+        };
+        assert_eq!(record(9000, SizeOutcome::Lost), None);
+        assert_eq!(record(1500, SizeOutcome::Passed), None, "1500 to 8999");
+        assert_eq!(record(1501, SizeOutcome::Lost), Some(1500));
+    }
 
     const TOKEN: Token = Token([0x5a; 16]);
 

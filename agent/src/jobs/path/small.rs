@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::ATTENTION;
 use super::datagram::{Answer, Ask, Probe, Say};
 use super::line::{Heard, Line, Sent};
-use super::notice::Notice;
+use super::notice::{Notice, Refusal};
 use crate::jobs::cancel::CancelFlag;
 use crate::jobs::latency::LatencyRecorder;
 
@@ -43,7 +43,7 @@ pub struct Small {
     /// Lets large answers be asked for. Known from the first answer on.
     pub ticket: Option<u64>,
     /// Who refused, and how.
-    pub refused: Option<(IpAddr, &'static str)>,
+    pub refused: Option<(IpAddr, Refusal)>,
     refusals: u32,
     /// The number of the first that counts; those before it knocked.
     first: u32,
@@ -244,7 +244,8 @@ mod tests {
             let say = Say::Arrived { packet_bytes, ticket: 9 };
             let answer = Answer { number: probe.number, say };
             let from = "203.0.113.11".parse().unwrap();
-            let refused = Heard::Notice(Notice::Refused { from, why: "port unreachable" });
+            let refused =
+                Heard::Notice(Notice::Refused { from, why: Refusal::Named("port unreachable") });
             match (self.answers)(probe.number) {
                 true => self.heard.push(Heard::Answer { answer, at: Instant::now() }),
                 false => self.heard.extend(self.refuses.then_some(refused)),
@@ -285,7 +286,7 @@ mod tests {
     fn a_closed_port_is_believed_when_it_says_so_again() {
         let small = probed(|_| false, true);
         assert_eq!((small.sent, small.answered, small.ticket), (REFUSALS, 0, None));
-        assert_eq!(small.refused.unwrap().1, "port unreachable");
+        assert_eq!(small.refused.unwrap().1.to_string(), "port unreachable");
         let answering = probed(|number| number > 0, true);
         assert_eq!(answering.answered, 10, "one message is no proof");
     }

@@ -67,6 +67,11 @@ pub enum StorageError {
     #[error("a scratch file of {size} is too small; ask for at least 1 MiB")]
     ScratchTooSmall { size: Bytes },
     #[error(
+        "a scratch file of {size} has no place for messages of {message} of {streams} streams in \
+         blocks of {block}; give it more space, or take fewer connections or shorter messages"
+    )]
+    ScratchTooSmallForMessages { size: Bytes, streams: u32, message: Bytes, block: Bytes },
+    #[error(
         "a scratch file of {size} does not fit in `{dir}`: {free} are free, and {reserve} of them \
          must stay free; ask for a smaller one, or name another directory"
     )]

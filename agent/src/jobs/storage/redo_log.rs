@@ -2,7 +2,8 @@
 //! write on the disk before it returns.
 //!
 //! One file for all streams of a test, and in it one region for each: streams neither share blocks
-//! nor extend the file, and a test never needs more space than it was given.
+//! nor extend the file. It never takes more space than the test was given: where that is too little
+//! for a message of each stream, there is no file.
 
 use std::fs::File;
 use std::io;
@@ -13,13 +14,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redoline_proto::transfer::{Acknowledge, RedoWrite};
+use redoline_proto::transfer::{Acknowledge, Guard, RedoWrite, Stopped};
 use redoline_proto::units::Bytes;
 use rustix::fs::{Mode, OFlags, open};
 
 use super::error::StorageError;
 use super::scratch::{CHUNK_BYTES, Scratch, create_in, fill, io_error};
 use super::target::{ALIGNMENT_BYTES, LARGE_BLOCK_BYTES, told_alignment};
+use super::watch::Watch;
 use crate::jobs::cancel::CancelFlag;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::pages::PageBuffer;
@@ -33,8 +35,16 @@ pub struct RedoLog {
     file: File,
     dir: String,
     message_bytes: usize,
-    alignment_bytes: u64,
+    layout: Layout,
+}
+
+/// Where in the file what goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Layout {
+    /// Of each stream.
     region_bytes: u64,
+    /// A message in whole blocks, as it is written.
+    write_bytes: u64,
 }
 
 impl RedoLog {
@@ -42,10 +52,12 @@ impl RedoLog {
     /// writes nothing.
     ///
     /// In a thread of its own, since a dead file system holds whoever asks it; ends when cancelled,
-    /// and at the deadline that the controller knows of.
+    /// when the host is busier than the guard allows, and at the deadline that the controller knows
+    /// of.
     pub fn prepare(
         acknowledge: &Acknowledge,
         streams: u32,
+        guard: Guard,
         cancel: &CancelFlag,
     ) -> Result<Option<Arc<Self>>, StorageError> {
         let Some(write) = &acknowledge.write else { return Ok(None) };
@@ -53,30 +65,14 @@ impl RedoLog {
         let (report, reports) = mpsc::sync_channel(1);
         let (flag, asked, message_bytes) =
             (stop.0.clone(), write.clone(), acknowledge.message_bytes);
+        let mut watch = Watch::new(guard, Instant::now());
         thread::Builder::new()
             .name("redo-log".to_owned())
             // Nobody listens any more when it took too long; the file goes with its descriptors.
             .spawn(move || drop(report.send(Self::make(&asked, message_bytes, streams, &flag))))
             .map_err(StorageError::Resources)?;
-        let patience = write.prepare_deadline();
-        let deadline = Instant::now() + patience;
-        loop {
-            match reports.recv_timeout(TICK) {
-                Ok(made) => return made.map(Arc::new).map(Some),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    let cause = io::Error::other("the preparing thread ended without a report");
-                    return Err(StorageError::Resources(cause));
-                }
-            }
-            if cancel.is_set() {
-                return Err(StorageError::Cancelled);
-            }
-            if Instant::now() >= deadline {
-                let seconds = patience.as_secs();
-                return Err(StorageError::Deadline { what: "filling the scratch file", seconds });
-            }
-        }
+        let made = await_made(&reports, write.prepare_deadline(), cancel, |now| watch.check(now))?;
+        Ok(Some(Arc::new(made)))
     }
 
     fn make(
@@ -86,31 +82,28 @@ impl RedoLog {
         stop: &CancelFlag,
     ) -> Result<Self, StorageError> {
         let dir = write.dir.clone();
-        let region_bytes = region_bytes(write.file_bytes, message_bytes, streams);
-        let all = region_bytes.saturating_mul(streams.into());
-        let size = Bytes(all.checked_next_multiple_of(CHUNK_BYTES).unwrap_or(all));
+        let size = Bytes(write.file_bytes / CHUNK_BYTES * CHUNK_BYTES);
         let mut unnamed = create_in(&dir, size)?;
         // Before the work of filling: what cannot be written so is of no use.
         let file = reopen(&unnamed.file, &dir)?;
+        let alignment_bytes = alignment(&file, &dir)?;
+        let layout = Layout::of(size, message_bytes, streams, alignment_bytes)?;
         let scratch = Scratch { dir: dir.clone(), size, seed: rand::random(), pace: None };
         fill(&mut unnamed, &scratch, stop, &mut |_| ())?;
         unnamed
             .file
             .sync_all()
             .map_err(|cause| io_error("write to disk the scratch file in", &dir, cause))?;
-        let message_bytes = message_bytes as usize;
-        let alignment_bytes = alignment(&file, &dir, message_bytes)?;
-        Ok(Self { file, dir, message_bytes, alignment_bytes, region_bytes })
+        Ok(Self { file, dir, message_bytes: message_bytes as usize, layout })
     }
 
     /// Where stream number `place` writes.
     pub fn region(self: &Arc<Self>, place: usize) -> io::Result<Region> {
-        let write_bytes = self.message_bytes.next_multiple_of(self.alignment_bytes as usize);
         Ok(Region {
             log: Arc::clone(self),
-            start: place as u64 * self.region_bytes,
+            start: place as u64 * self.layout.region_bytes,
             next: 0,
-            buffer: PageBuffer::new(write_bytes)?,
+            buffer: PageBuffer::new(self.layout.write_bytes as usize)?,
         })
     }
 
@@ -139,7 +132,7 @@ impl Region {
     /// Writes the message behind the one before; how long that took.
     pub fn write(&mut self) -> Result<Duration, StorageError> {
         let bytes = self.buffer.len() as u64;
-        if self.next + bytes > self.log.region_bytes {
+        if self.next + bytes > self.log.layout.region_bytes {
             self.next = 0;
         }
         let offset = self.start + self.next;
@@ -154,11 +147,58 @@ impl Region {
     }
 }
 
-/// Each stream's share of the file in whole blocks, but a message at least.
-fn region_bytes(file_bytes: u64, message_bytes: u64, streams: u32) -> u64 {
-    let block = u64::from(LARGE_BLOCK_BYTES);
-    let share = file_bytes / u64::from(streams.max(1)) / block * block;
-    share.max(message_bytes.next_multiple_of(block))
+/// What the preparing thread reports, unless something ends it before; `look` says what.
+fn await_made<T>(
+    reports: &mpsc::Receiver<Result<T, StorageError>>,
+    patience: Duration,
+    cancel: &CancelFlag,
+    mut look: impl FnMut(Instant) -> Option<Stopped>,
+) -> Result<T, StorageError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match reports.recv_timeout(TICK) {
+            Ok(made) => return made,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let cause = io::Error::other("the preparing thread ended without a report");
+                return Err(StorageError::Resources(cause));
+            }
+        }
+        if cancel.is_set() {
+            return Err(StorageError::Cancelled);
+        }
+        let now = Instant::now();
+        if let Some(limit) = look(now) {
+            return Err(StorageError::Limit(limit));
+        }
+        if now >= deadline {
+            let seconds = patience.as_secs();
+            return Err(StorageError::Deadline { what: "filling the scratch file", seconds });
+        }
+    }
+}
+
+impl Layout {
+    /// Each stream's share of the file in whole blocks, of 4 KiB or what the file system asks for.
+    fn of(
+        file: Bytes,
+        message_bytes: u64,
+        streams: u32,
+        alignment_bytes: u64,
+    ) -> Result<Self, StorageError> {
+        let block = alignment_bytes.max(LARGE_BLOCK_BYTES.into());
+        let region_bytes = file.0 / u64::from(streams.max(1)) / block * block;
+        let write_bytes = message_bytes.next_multiple_of(alignment_bytes);
+        match write_bytes <= region_bytes {
+            true => Ok(Self { region_bytes, write_bytes }),
+            false => Err(StorageError::ScratchTooSmallForMessages {
+                size: file,
+                streams,
+                message: Bytes(message_bytes),
+                block: Bytes(block),
+            }),
+        }
+    }
 }
 
 /// The same file through a descriptor that waits for the disk, as a redo log is opened.
@@ -175,13 +215,13 @@ fn reopen(file: &File, dir: &str) -> Result<File, StorageError> {
     }
 }
 
-/// What the file system says, else the least that any device takes, if a trial shows that it does.
-fn alignment(file: &File, dir: &str, message_bytes: usize) -> Result<u64, StorageError> {
+/// What the file system says, else the least that any device takes, if a trial in the file's first
+/// blocks shows that it does.
+fn alignment(file: &File, dir: &str) -> Result<u64, StorageError> {
     let told = told_alignment(file).filter(|told| told.is_power_of_two());
     let least = told.unwrap_or(ALIGNMENT_BYTES);
     for alignment in [least, LARGE_BLOCK_BYTES.max(least)] {
-        let trial = PageBuffer::new(message_bytes.next_multiple_of(alignment as usize))
-            .map_err(StorageError::Resources)?;
+        let trial = PageBuffer::new(alignment as usize).map_err(StorageError::Resources)?;
         match file.write_all_at(&trial, 0) {
             Ok(()) => return Ok(alignment.into()),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
@@ -207,6 +247,8 @@ impl Drop for StopOnDrop {
 mod tests {
     use std::fs;
 
+    use redoline_proto::transfer::StopCause;
+
     use super::*;
 
     fn acknowledge(dir: &str, message_bytes: u64, file_bytes: u64) -> Acknowledge {
@@ -218,7 +260,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display().to_string();
         let asked = acknowledge(&path, message_bytes, file_bytes);
-        let log = RedoLog::prepare(&asked, streams, &CancelFlag::new()).unwrap().unwrap();
+        let log = RedoLog::prepare(&asked, streams, Guard::default(), &CancelFlag::new());
+        let log = log.unwrap().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the file has a name");
         log
     }
@@ -227,11 +270,11 @@ mod tests {
     fn writes_follow_each_other_within_their_region_and_never_extend_the_file() {
         let log = prepared(3000, 2 * Bytes::MIB, 2);
         let size = log.file.metadata().unwrap().len();
-        assert_eq!((size, log.region_bytes), (2 * Bytes::MIB, Bytes::MIB));
+        assert_eq!((size, log.layout.region_bytes), (2 * Bytes::MIB, Bytes::MIB));
         let mut region = log.region(1).unwrap();
         assert_eq!(region.message().len(), 3000);
         let write_bytes = region.buffer.len() as u64;
-        assert!(write_bytes.is_multiple_of(log.alignment_bytes) && write_bytes >= 3000);
+        assert!((3000..=8192).contains(&write_bytes) && write_bytes.is_multiple_of(512));
         let mut offsets = Vec::new();
         for _ in 0..=(Bytes::MIB / write_bytes) {
             region.write().unwrap();
@@ -254,17 +297,52 @@ mod tests {
     }
 
     #[test]
-    fn a_file_too_small_for_all_streams_gets_a_message_for_each() {
-        assert_eq!(region_bytes(Bytes::GIB, 8192, 4), Bytes::GIB / 4);
-        assert_eq!(region_bytes(10_000, 8192, 4), 8192);
-        assert_eq!(region_bytes(Bytes::GIB, 1, 3), Bytes::GIB / 3 / 4096 * 4096);
+    fn all_regions_together_are_never_more_than_the_file() {
+        let layout = |file, message, streams, alignment| {
+            Layout::of(Bytes(file), message, streams, alignment).map_err(|error| error.to_string())
+        };
+        let expected = |region_bytes, write_bytes| Ok(Layout { region_bytes, write_bytes });
+        assert_eq!(layout(Bytes::GIB, 8192, 4, 512), expected(Bytes::GIB / 4, 8192));
+        assert_eq!(layout(Bytes::GIB, 1, 3, 512), expected(Bytes::GIB / 3 / 4096 * 4096, 512));
+        assert_eq!(layout(Bytes::MIB, 4096, 256, 512), expected(4096, 4096));
+        assert_eq!(
+            layout(Bytes::MIB, 4097, 256, 512).unwrap_err(),
+            "a scratch file of 1 MiB has no place for messages of 4 KiB of 256 streams in blocks \
+             of 4 KiB; give it more space, or take fewer connections or shorter messages"
+        );
+    }
+
+    #[test]
+    fn regions_begin_where_the_file_system_takes_writes() {
+        // 64 KiB, as on a file system whose blocks are larger than pages.
+        let layout = Layout::of(Bytes(Bytes::MIB), 3000, 3, 65_536).unwrap();
+        assert_eq!(layout, Layout { region_bytes: 5 * 65_536, write_bytes: 65_536 });
+        assert!(Layout::of(Bytes(Bytes::MIB), 3000, 17, 65_536).is_err(), "only 16 blocks");
+    }
+
+    #[test]
+    fn a_test_takes_no_more_space_than_it_was_given() {
+        let log = prepared(3000, 3 * Bytes::MIB / 2, 3);
+        assert_eq!(log.file.metadata().unwrap().len(), Bytes::MIB);
+    }
+
+    #[test]
+    fn a_busy_host_ends_the_filling() {
+        let (_report, reports) = mpsc::channel::<Result<(), StorageError>>();
+        let busy = || Stopped { cause: StopCause::Limit, text: "the host is busy".to_owned() };
+        let limit = |_| Some(busy());
+        let ended =
+            await_made(&reports, Duration::from_secs(3600), &CancelFlag::new(), limit).unwrap_err();
+        assert_eq!(Stopped::from(ended), busy());
     }
 
     #[test]
     fn a_place_in_memory_or_without_room_is_refused_with_the_way_out() {
         let refused = |dir: &str, file_bytes| {
             let asked = acknowledge(dir, 8192, file_bytes);
-            RedoLog::prepare(&asked, 1, &CancelFlag::new()).unwrap_err().to_string()
+            RedoLog::prepare(&asked, 1, Guard::default(), &CancelFlag::new())
+                .unwrap_err()
+                .to_string()
         };
         let dir = tempfile::tempdir().unwrap();
         let text = refused(&dir.path().display().to_string(), 1 << 50);

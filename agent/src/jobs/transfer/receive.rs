@@ -75,7 +75,7 @@ fn run(
 /// Nothing is written before it, and the port is not open yet.
 fn redo_log(job: &ReceiveJob, cancel: &CancelFlag) -> Result<Option<Arc<RedoLog>>, Stopped> {
     let Some(acknowledge) = &job.acknowledge else { return Ok(None) };
-    RedoLog::prepare(acknowledge, job.num_conn, cancel).map_err(Stopped::from)
+    RedoLog::prepare(acknowledge, job.num_conn, job.guard, cancel).map_err(Stopped::from)
 }
 
 /// A message of SYNC that is not encoded as asked would be measured as if it were.

@@ -48,7 +48,9 @@ impl<'a> Sampler<'a> {
         let at_ns = monotonic_ns();
         let readings = self.streams.iter().filter_map(|stream| {
             let tcp = tcp_info::read(&stream.socket).ok()?;
-            Some(Reading { at_ns, stream: stream.index, tcp })
+            // What was closed is read for its last words before that.
+            let is_open = tcp.state != Some(tcp_info::CLOSED);
+            is_open.then_some(Reading { at_ns, stream: stream.index, tcp })
         });
         self.kept.readings.extend(readings);
         if self.kept.readings.len() > KEPT_BYTES_MAX / READING_BYTES {
@@ -121,9 +123,28 @@ fn drop_every_second_round(readings: &mut Vec<Reading>) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use redoline_proto::tcp_info::TcpInfo;
 
     use super::*;
+    use crate::sys::tcp;
+
+    #[test]
+    fn a_stream_that_has_ended_is_not_read_any_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let streams: Vec<_> = (0..2)
+            .map(|index| Arc::new(Stream::new(index, TcpStream::connect(address).unwrap())))
+            .collect();
+        let mut sampler = Sampler::new(&streams);
+        sampler.read();
+        // As a sender does that wants its port again.
+        tcp::reset(&streams[0].socket).unwrap();
+        sampler.read();
+        let read: Vec<_> = sampler.kept.readings.iter().map(|reading| reading.stream).collect();
+        assert_eq!(read, [0, 1, 1]);
+    }
 
     fn sample(from_ns: i64, stream_bytes: [u64; 2]) -> Sample {
         Sample { from_ns, to_ns: from_ns + 10, stream_bytes: stream_bytes.to_vec() }

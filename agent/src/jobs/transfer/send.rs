@@ -124,8 +124,9 @@ impl Crew {
             let (ready, finished) = (ready.clone(), finished.clone());
             let (content, count) = (Content::of(job), streams.len());
             let (encoding, cancel) = (job.encoding, control.cancel.clone());
+            let share = (count, writer.rate);
             let run = move || {
-                let encoder = match Encoder::open(encoding, &writer.stream, count, &cancel) {
+                let encoder = match Encoder::open(encoding, &writer.stream, share, &cancel) {
                     Ok(encoder) => encoder,
                     Err(stopped) => return drop(ready.send(Err(stopped))),
                 };

@@ -320,6 +320,7 @@ mod tests {
         let socket = fresh();
         let request = SocketRequest { mss_bytes: Some(1000), ..SocketRequest::default() };
         prepare(&socket, &request, End::Sender).unwrap();
+        assert_eq!(socket.tcp_mss().unwrap(), 1000);
     }
 
     #[test]

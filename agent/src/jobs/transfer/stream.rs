@@ -29,6 +29,8 @@ pub struct Progress {
     /// 0: none yet.
     first_ns: AtomicI64,
     last_ns: AtomicI64,
+    /// Of an encoded stream that is sent: one more than the bytes that its socket took; else 0.
+    wire: AtomicU64,
 }
 
 impl Progress {
@@ -49,6 +51,17 @@ impl Progress {
 
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// So many encoded bytes were written so far.
+    pub fn encoded(&self, wire_bytes: u64) {
+        self.wire.store(wire_bytes + 1, Ordering::Relaxed);
+    }
+
+    /// What the socket of a sender took: the payload, or what it was encoded to.
+    pub fn wire_bytes(&self) -> u64 {
+        let encoded = self.wire.load(Ordering::Relaxed).checked_sub(1);
+        encoded.unwrap_or_else(|| self.bytes())
     }
 
     pub fn first_byte_ns(&self) -> Option<i64> {
@@ -148,5 +161,16 @@ mod tests {
         progress.add(10, 9);
         assert_eq!((progress.first_byte_ns(), progress.last_byte_ns()), (Some(5), Some(9)));
         assert_eq!(progress.bytes(), 20);
+    }
+
+    #[test]
+    fn what_the_socket_took_is_the_payload_unless_it_is_encoded() {
+        let progress = Progress::default();
+        progress.add(1000, 7);
+        assert_eq!(progress.wire_bytes(), 1000);
+        progress.encoded(0);
+        assert_eq!(progress.wire_bytes(), 0, "gathered, and not written yet");
+        progress.encoded(300);
+        assert_eq!((progress.wire_bytes(), progress.bytes()), (300, 1000));
     }
 }

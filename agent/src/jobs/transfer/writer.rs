@@ -10,12 +10,13 @@ use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::allowance::{Allowance, Next};
 use super::budget::Budget;
-use super::encoding::Encoder;
+use super::encoding::{Encoder, is_own_failure};
 use super::payload::Ring;
 use super::socket::LastWords;
 use super::stopped;
 use super::stream::{Course, Finish, Stream};
 use super::sync::Exchange;
+use crate::chain;
 use crate::jobs::cancel::CancelFlag;
 use crate::jobs::cpu::ThreadUse;
 use crate::sys::clock::monotonic_ns;
@@ -33,9 +34,6 @@ pub const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Between two looks whether it has.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
-
-/// `TCP_CLOSE` of `tcpi_state`.
-const CLOSED: u32 = 7;
 
 /// Sends one stream; one thread each.
 pub struct Writer {
@@ -121,6 +119,7 @@ impl Writer {
         let mut allowance = Allowance::new(self.rate, self.budget.clone(), now_ns);
         let message = self.message.0 as usize;
         let mut left = message;
+        encoder.count(&self.stream);
         self.stream.progress.begin(now_ns);
         while (now_ns < until_ns && !self.finish.is_set()) || self.stream.progress.bytes() == 0 {
             if self.halt.is_set() {
@@ -142,6 +141,7 @@ impl Writer {
                 Err(error) => return WriteEnd::Failed(error),
             };
             now_ns = monotonic_ns();
+            encoder.count(&self.stream);
             if written > 0 {
                 self.stream.progress.add(written, now_ns);
                 allowance.wrote(written);
@@ -162,17 +162,18 @@ impl Writer {
     }
 
     /// Waits until the peer has acknowledged everything; false when it did not within the deadline.
+    /// The end of what is encoded may take all of that time: a frame may be much of what a slow
+    /// path brings.
     fn drain(&self, encoder: &mut Encoder, wrote_for: Duration) -> bool {
         let began = Instant::now();
         let socket = &self.stream.socket;
-        if !encoder.flush(&self.stream, &self.halt, began + DRAIN_MIN)
+        if !encoder.flush(&self.stream, &self.halt, began + DRAIN_MAX)
             || socket.shutdown(Shutdown::Write).is_err()
         {
             return false;
         }
         let unacked = tcp::unacked_bytes(socket).unwrap_or(0);
-        let written = encoder.wire_bytes(self.stream.progress.bytes());
-        let time = drain_time(unacked, written, wrote_for);
+        let time = drain_time(unacked, self.stream.progress.wire_bytes(), wrote_for);
         self.all_arrived((Instant::now() + time).min(began + DRAIN_MAX))
     }
 
@@ -181,7 +182,8 @@ impl Writer {
         loop {
             // The state first: the last acknowledgement and the peer's FIN may come between the
             // two, and close a connection that has delivered everything.
-            let closed = tcp_info::read(socket).is_ok_and(|tcp| tcp.state == Some(CLOSED));
+            let closed =
+                tcp_info::read(socket).is_ok_and(|tcp| tcp.state == Some(tcp_info::CLOSED));
             // Counts the FIN, too; a reset leaves it as it was.
             if tcp::unacked_bytes(socket).is_ok_and(|bytes| bytes == 0) {
                 return true;
@@ -222,6 +224,11 @@ impl Writer {
     fn broken(&self, error: &io::Error) -> Stopped {
         let peer = self.peer();
         let (stream, bytes) = (self.stream.index, self.stream.progress.bytes());
+        if is_own_failure(error) {
+            let why = chain(error);
+            let text = format!("stream {stream} to {peer} ended here after {bytes} bytes: {why}");
+            return stopped(StopCause::System, text);
+        }
         let text = format!("{peer} broke stream {stream} after {bytes} bytes: {error}");
         stopped(StopCause::Peer, text)
     }
@@ -248,6 +255,10 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use redoline_proto::encoding::{Compression, CompressionMethod, Encoding};
+    use redoline_proto::units::Share;
+
+    use super::super::encoding::{Decoder, NotEncrypted};
     use super::super::payload::Content;
     use super::super::stalled::PATIENCE;
     use super::*;
@@ -295,7 +306,7 @@ mod tests {
         writer.stream.socket.shutdown(Shutdown::Write).unwrap();
         far.read_to_end(&mut Vec::new()).unwrap();
         drop(far);
-        while tcp_info::read(&writer.stream.socket).unwrap().state != Some(CLOSED) {
+        while tcp_info::read(&writer.stream.socket).unwrap().state != Some(tcp_info::CLOSED) {
             thread::yield_now();
         }
         assert!(writer.all_arrived(Instant::now()));
@@ -311,6 +322,65 @@ mod tests {
         (&writer.stream.socket).write_all(&[7; 1000]).unwrap();
         drop(far);
         assert!(!writer.drain(&mut Encoder::Plain, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_fails_here_is_not_laid_at_the_peers_door() {
+        let (near, _far) = connection();
+        let (address, writer) = (near.peer_addr().unwrap(), writer(near));
+        let failed = |error| match writer.course(WriteEnd::Failed(error)) {
+            Course::Trouble(stopped) => stopped,
+            other => panic!("{other:?}"),
+        };
+        let own = failed(NotEncrypted::new("no more keys").into());
+        assert_eq!(own.cause, StopCause::System);
+        assert_eq!(
+            own.text,
+            format!(
+                "stream 0 to {address} ended here after 0 bytes: TLS cannot encrypt: no more keys"
+            )
+        );
+        let broken = failed(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(broken.cause, StopCause::Peer);
+        assert!(broken.text.contains(" broke stream 0 "), "{}", broken.text);
+    }
+
+    #[test]
+    fn the_end_of_a_frame_has_as_long_as_all_that_is_under_way() {
+        let (near, far) = connection();
+        socket2::SockRef::from(&near).set_send_buffer_size(1).unwrap();
+        let writer = writer(near);
+        let (halt, far) = (CancelFlag::new(), Stream::new(0, far));
+        let method = CompressionMethod::Lz4;
+        let encoding = Some(Encoding::Compression(Compression { method, level: 0 }));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut decoder = Decoder::open(encoding, &far, &halt).unwrap();
+                // Longer than the least that is waited for, which was all that a frame got.
+                halt.wait_timeout(DRAIN_MIN + Duration::from_millis(500));
+                let mut all = 0;
+                loop {
+                    match decoder.read(&mut &far.socket, &mut []) {
+                        Ok(0) => return all,
+                        Ok(bytes) => all += bytes,
+                        Err(_) => return 0,
+                    }
+                }
+            });
+            let encoder = Encoder::open(encoding, &writer.stream, (1, None), &halt);
+            let mut encoder = encoder.unwrap_or_else(|stopped| panic!("{}", stopped.text));
+            let mut ring = Ring::new(Content::Random { compressible: Share(0.0) }, 1);
+            let message = 16 << 20;
+            // More than all buffers of the way.
+            let mut left = message;
+            while let Ok(bytes) = encoder.write(&mut &writer.stream.socket, ring.next(left), left) {
+                writer.stream.progress.add(bytes, 1);
+                ring.advance(bytes);
+                left -= bytes;
+            }
+            assert!(writer.drain(&mut encoder, Duration::from_secs(1)));
+            assert_eq!(reader.join().unwrap() as u64, writer.stream.progress.bytes());
+        });
     }
 
     #[test]

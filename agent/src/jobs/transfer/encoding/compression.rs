@@ -4,13 +4,14 @@
 //! zlib, not the same.
 
 use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
 use redoline_proto::encoding::{Compression, CompressionMethod};
-use redoline_proto::units::Bytes;
+use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::buffers::{Inbox, Outbox};
 use super::frame::{Form, HEAD_BYTES, Head, InvalidHead, PAYLOAD_MAX};
@@ -22,15 +23,45 @@ const ALL_GATHERED: usize = 64 * Bytes::MIB as usize;
 /// Room to read into beside a frame that is not complete.
 const READ_BYTES: usize = 256 * Bytes::KIB as usize;
 
-/// The longest payload of a frame of one of `streams` streams; longer messages are cut.
-pub fn frame_max(streams: usize) -> usize {
-    PAYLOAD_MAX.min(ALL_GATHERED / streams.max(1))
+/// A receiver counts whole frames: on a slow stream they are so short that it does so several times
+/// a second, and that the last of them ends in time. Below this, compression would suffer.
+pub const FRAME_MIN: usize = 4 * Bytes::KIB as usize;
+
+/// What a frame of a stream that is held to a rate holds.
+const FRAME_TIME: Duration = Duration::from_millis(100);
+
+/// For a frame to leave where only the path is slow, and when its length is to be another.
+const LEAVE_TIME: Duration = Duration::from_millis(250);
+const LEAVE_TIME_MAX: Duration = Duration::from_millis(500);
+const LEAVE_TIME_MIN: Duration = Duration::from_millis(100);
+
+/// The longest payload of a frame of one of `streams` streams, held to `rate` each; longer messages
+/// are cut.
+pub fn frame_max(streams: usize, rate: Option<BytesPerSecond>) -> usize {
+    let of_memory = PAYLOAD_MAX.min(ALL_GATHERED / streams.max(1));
+    let of_rate = rate.map(|rate| (rate.0 * FRAME_TIME.as_secs_f64()) as usize);
+    of_rate.map_or(of_memory, |of_rate| of_rate.clamp(FRAME_MIN, of_memory))
+}
+
+/// After one of `len` bytes took so long to leave.
+pub fn next_frame_max(len: usize, took: Duration, most: usize) -> usize {
+    let share = LEAVE_TIME.as_secs_f64() / took.as_secs_f64();
+    let next = match took {
+        _ if took > LEAVE_TIME_MAX => (len as f64 * share) as usize,
+        _ if took < LEAVE_TIME_MIN => len.saturating_mul(2),
+        _ => len,
+    };
+    next.clamp(FRAME_MIN.min(most), most)
 }
 
 /// Makes frames of messages.
 pub struct Compressor {
     method: Method,
+    /// As memory and rate allow, and as the path lets it be.
+    frame_most: usize,
     frame_max: usize,
+    /// Since when the frame in `outbox` is leaving.
+    loaded: Instant,
     /// The beginning of a message that came in parts; told to be through already.
     gathered: Vec<u8>,
     pub outbox: Outbox,
@@ -50,7 +81,14 @@ impl Compressor {
                 Method::Zlib(Compress::new(level, true))
             }
         };
-        Self { method, frame_max, gathered: Vec::new(), outbox: Outbox::default() }
+        Self {
+            method,
+            frame_most: frame_max,
+            frame_max,
+            loaded: Instant::now(),
+            gathered: Vec::new(),
+            outbox: Outbox::default(),
+        }
     }
 
     /// Nothing waits to be compressed or written.
@@ -74,7 +112,7 @@ impl Compressor {
             }
             self.complete(&bytes[..missing]);
         }
-        self.outbox.write(socket)
+        self.leave(socket)
     }
 
     /// Writes once of what waits; what is gathered goes as a shorter message.
@@ -82,7 +120,17 @@ impl Compressor {
         if self.outbox.is_empty() {
             self.complete(&[]);
         }
-        self.outbox.write(socket)
+        self.leave(socket)
+    }
+
+    /// The next frame is as long as the path brings in good time.
+    fn leave(&mut self, socket: &mut impl Write) -> io::Result<usize> {
+        let through = self.outbox.write(socket)?;
+        if self.outbox.is_empty() {
+            let took = self.loaded.elapsed();
+            self.frame_max = next_frame_max(self.frame_max, took, self.frame_most);
+        }
+        Ok(through)
     }
 
     /// A frame of what is gathered and of `rest`.
@@ -94,6 +142,7 @@ impl Compressor {
             encode(&mut self.method, &self.gathered, rest.len(), &mut self.outbox);
             self.gathered.clear();
         }
+        self.loaded = Instant::now();
     }
 }
 

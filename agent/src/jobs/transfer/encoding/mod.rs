@@ -18,9 +18,11 @@ use std::time::Instant;
 
 use redoline_proto::encoding::Encoding;
 use redoline_proto::transfer::{StopCause, Stopped};
+use redoline_proto::units::BytesPerSecond;
 
 use self::agreement::{Line, OpenError};
 use self::compression::{Compressor, Decompressor, frame_max};
+pub use self::tls::NotEncrypted;
 use self::tls::{TlsReceiver, TlsSender};
 use super::stopped;
 use super::stream::Stream;
@@ -42,20 +44,22 @@ pub enum Decoder {
 }
 
 impl Encoder {
-    /// Agrees on the encoding with the receiver. `streams` of the test share the memory.
+    /// Agrees on the encoding with the receiver. `streams` of the test share the memory, each held
+    /// to the rate, if there is one.
     pub fn open(
         encoding: Option<Encoding>,
         stream: &Stream,
-        streams: usize,
+        (streams, rate): (usize, Option<BytesPerSecond>),
         halt: &CancelFlag,
     ) -> Result<Self, Stopped> {
         let Some(encoding) = encoding else { return Ok(Self::Plain) };
         let line = Line::new(&stream.socket, halt);
         let opened = line.propose(encoding).and_then(|()| match encoding {
             Encoding::Tls(cipher) => TlsSender::open(cipher, &line).map(Box::new).map(Self::Tls),
-            Encoding::Compression(compression) => {
-                Ok(Self::Compressed(Box::new(Compressor::new(compression, frame_max(streams)))))
-            }
+            Encoding::Compression(compression) => Ok(Self::Compressed(Box::new(Compressor::new(
+                compression,
+                frame_max(streams, rate),
+            )))),
         });
         opened.map_err(|error| not_open(encoding, stream, &error))
     }
@@ -89,6 +93,7 @@ impl Encoder {
                 Self::Tls(sender) => sender.outbox.write(&mut &stream.socket),
                 Self::Compressed(compressor) => compressor.flush(&mut &stream.socket),
             };
+            self.count(stream);
             match through {
                 Ok(0) => {}
                 Ok(bytes) => stream.progress.add(bytes, crate::sys::clock::monotonic_ns()),
@@ -101,12 +106,12 @@ impl Encoder {
         }
     }
 
-    /// What `bytes` of payload, all that were written, were to the socket.
-    pub fn wire_bytes(&self, bytes: u64) -> u64 {
+    /// Tells the stream's watcher what the socket took of it.
+    pub fn count(&self, stream: &Stream) {
         match self {
-            Self::Plain => bytes,
-            Self::Tls(sender) => sender.outbox.wire_bytes,
-            Self::Compressed(compressor) => compressor.outbox.wire_bytes,
+            Self::Plain => {}
+            Self::Tls(sender) => stream.progress.encoded(sender.outbox.wire_bytes),
+            Self::Compressed(frames) => stream.progress.encoded(frames.outbox.wire_bytes),
         }
     }
 }
@@ -147,6 +152,11 @@ impl Decoder {
 /// Whether the sender, and not the network, made the stream unreadable.
 pub fn is_undecodable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+/// Whether it was this end, and neither the peer nor the network, that could not go on.
+pub fn is_own_failure(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotEncrypted>)
 }
 
 fn not_open(encoding: Encoding, stream: &Stream, error: &OpenError) -> Stopped {

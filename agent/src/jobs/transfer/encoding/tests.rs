@@ -12,6 +12,7 @@ use redoline_proto::encoding::{Compression, CompressionMethod};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::agreement::known;
+use super::compression::{FRAME_MIN, next_frame_max};
 use super::frame::PAYLOAD_MAX;
 use super::*;
 
@@ -56,7 +57,7 @@ fn open(near: &Stream, far: &Stream, encoding: Encoding) -> (Encoder, Decoder) {
     thread::scope(|scope| {
         let receiver =
             scope.spawn(|| Decoder::open(Some(encoding), far, &CancelFlag::new()).unwrap());
-        let encoder = Encoder::open(Some(encoding), near, 1, &CancelFlag::new()).unwrap();
+        let encoder = Encoder::open(Some(encoding), near, (1, None), &CancelFlag::new()).unwrap();
         (encoder, receiver.join().unwrap())
     })
 }
@@ -195,7 +196,7 @@ fn what_is_half_written_is_completed_or_said_not_to_be() {
         assert!(receiver.join().unwrap() == bytes);
     });
     assert_eq!(told as u64 + near.progress.bytes(), bytes.len() as u64);
-    assert!(encoder.wire_bytes(0) > bytes.len() as u64);
+    assert!(near.progress.wire_bytes() > bytes.len() as u64);
 }
 
 #[test]
@@ -205,7 +206,8 @@ fn ends_of_different_ciphers_both_say_so() {
     thread::scope(|scope| {
         let receiver = scope
             .spawn(|| Decoder::open(Some(encodings[1]), &far, &CancelFlag::new()).err().unwrap());
-        let sender = Encoder::open(Some(encodings[0]), &near, 1, &CancelFlag::new()).err().unwrap();
+        let sender =
+            Encoder::open(Some(encodings[0]), &near, (1, None), &CancelFlag::new()).err().unwrap();
         let peer = near.socket.peer_addr().unwrap();
         assert_eq!(
             sender.text,
@@ -265,8 +267,53 @@ fn known_compressibility_gives_the_ratio_that_it_promises() {
 
 #[test]
 fn many_streams_cut_their_messages_smaller() {
-    assert_eq!(frame_max(1), PAYLOAD_MAX);
-    assert_eq!(frame_max(256), 256 * 1024);
+    assert_eq!(frame_max(1, None), PAYLOAD_MAX);
+    assert_eq!(frame_max(256, None), 256 * 1024);
+}
+
+#[test]
+fn a_slow_stream_cuts_its_messages_so_that_the_receiver_sees_them_move() {
+    let frame = |rate| frame_max(1, Some(BytesPerSecond(rate)));
+    assert_eq!((frame(1e9), frame(1e6), frame(1.0)), (PAYLOAD_MAX, 100_000, FRAME_MIN));
+    // And where nothing but the path is slow: a frame that took 8 s becomes one of a quarter.
+    let (most, ms) = (PAYLOAD_MAX, Duration::from_millis);
+    assert_eq!(next_frame_max(PAYLOAD_MAX, ms(8000), most), PAYLOAD_MAX / 32);
+    assert_eq!(next_frame_max(32_768, ms(250), most), 32_768, "as it should be");
+    assert_eq!(next_frame_max(32_768, ms(3), most), 65_536, "the path has become faster");
+    assert_eq!(next_frame_max(PAYLOAD_MAX, ms(3), most), PAYLOAD_MAX);
+    assert_eq!(next_frame_max(FRAME_MIN, ms(60_000), most), FRAME_MIN);
+    assert_eq!(next_frame_max(100_000, ms(0), 100_000), 100_000);
+}
+
+#[test]
+fn a_frame_that_took_long_to_leave_is_followed_by_shorter_ones() {
+    let Encoding::Compression(lz4) = LZ4 else { unreachable!() };
+    let mut compressor = Compressor::new(lz4, PAYLOAD_MAX);
+    let (bytes, mut wire) = (random(PAYLOAD_MAX), Vec::new());
+    let mut slow = Slow { wire: &mut wire, pause: Duration::from_millis(600) };
+    assert_eq!(compressor.write(&mut slow, &bytes, bytes.len()).unwrap(), PAYLOAD_MAX);
+    slow.pause = Duration::ZERO;
+    let told = compressor.write(&mut slow, &bytes, bytes.len()).unwrap();
+    assert!((FRAME_MIN..=PAYLOAD_MAX * 250 / 600).contains(&told), "{told}");
+    let mut decoder = Decoder::Compressed(Box::new(Decompressor::new(CompressionMethod::Lz4)));
+    assert_eq!(decoder.read_all(&mut &wire[..]).unwrap().len(), PAYLOAD_MAX + told);
+}
+
+/// A socket that keeps each writer waiting.
+struct Slow<'a> {
+    wire: &'a mut Vec<u8>,
+    pause: Duration,
+}
+
+impl Write for Slow<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        thread::sleep(self.pause);
+        self.wire.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 proptest! {

@@ -43,6 +43,23 @@ const WRITE_ROOM: usize = WRITE_BYTES + 1024;
 /// Room to read into; at least a record must fit.
 const READ_BYTES: usize = 256 * Bytes::KIB as usize;
 
+/// Why this end could not encrypt, for which the other end can do nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS cannot encrypt")]
+pub struct NotEncrypted(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl NotEncrypted {
+    pub fn new(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl From<NotEncrypted> for io::Error {
+    fn from(error: NotEncrypted) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Encrypts.
 pub struct TlsSender {
     connection: UnbufferedClientConnection,
@@ -93,11 +110,12 @@ impl TlsSender {
 
     fn encrypt(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let status = self.connection.process_tls_records(&mut []);
-        match status.state.map_err(io::Error::other)? {
+        match status.state.map_err(NotEncrypted::new)? {
             ConnectionState::WriteTraffic(mut traffic) => {
-                traffic.encrypt(bytes, self.outbox.room(WRITE_ROOM)).map_err(io::Error::other)
+                let room = self.outbox.room(WRITE_ROOM);
+                Ok(traffic.encrypt(bytes, room).map_err(NotEncrypted::new)?)
             }
-            other => Err(io::Error::other(format!("TLS cannot encrypt now: {other:?}"))),
+            other => Err(NotEncrypted::new(format!("{other:?}")).into()),
         }
     }
 }
