@@ -8,6 +8,7 @@ mod crossings;
 mod dead_man;
 mod encodings;
 mod faults;
+mod firewall;
 mod interface_mtu;
 mod login;
 mod paths;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         paths::TESTS,
         crossings::TESTS,
         encodings::TESTS,
+        firewall::TESTS,
         interface_mtu::TESTS,
         login::TESTS,
         trouble::TESTS,

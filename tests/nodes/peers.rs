@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use redoline_lab::harness::LabCase;
-use redoline_lab::{Inventory, LabNode, LabSpec, WanSpec, peers};
+use redoline_lab::peers::{self, Ends};
+use redoline_lab::{Inventory, LabSpec, WanSpec};
 
 use super::scene::Scene;
 
@@ -44,11 +45,12 @@ struct Peers {
 
 impl Peers {
     fn measure(scene: &Scene) -> Result<Self> {
-        let pair: (&LabNode, &LabNode) = (scene.lab.node("phx1")?, scene.lab.node("ash1")?);
+        let (from, to) = (scene.lab.node("phx1")?, scene.lab.node("ash1")?);
+        let ends = Ends::between(from, to, &scene.lab);
         Ok(Self {
-            sockperf: peers::sockperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
-            qperf: peers::qperf_round_trip(pair, MESSAGE_BYTES, SECONDS, &scene.lab)?,
-            ping: peers::ping_round_trip(pair)?,
+            sockperf: peers::sockperf_round_trip(ends, MESSAGE_BYTES, SECONDS)?,
+            qperf: peers::qperf_round_trip(ends, MESSAGE_BYTES, SECONDS)?,
+            ping: peers::ping_round_trip(ends)?,
         })
     }
 

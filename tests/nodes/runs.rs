@@ -1,14 +1,16 @@
 //! What the product is for: whole assessments whose conclusions are known beforehand.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use redoline_lab::harness::LabTest;
-use redoline_lab::{Inventory, LabSpec, WanSpec};
+use redoline_lab::{Inventory, LabNode, LabSpec, WanSpec};
 use serde_json::Value;
 
 use super::scene::{
-    Finished, Scene, expect_clean, finding_ids, mbit_per_s, measurements, static_agent,
+    Finished, Scene, agents, expect_clean, finding_ids, mbit_per_s, measurements, static_agent,
+    wait_until,
 };
 
 pub const TESTS: &[LabTest] = &[
@@ -16,6 +18,7 @@ pub const TESTS: &[LabTest] = &[
     ("a_flow_held_by_its_send_buffer_is_not_blamed_on_the_network", small_send_buffer),
     ("the_pre_migration_runbook_measures_everything_and_leaves_nothing", pre_migration),
     ("the_static_agent_is_what_is_put_on_the_nodes", static_agent_deployed),
+    ("no_thread_of_an_agent_is_pinned_to_a_processor", threads_are_not_pinned),
 ];
 
 fn wan() -> WanSpec {
@@ -189,7 +192,7 @@ fn static_agent_deployed() -> Result<()> {
 
     // Beside the controller it is preferred: the nodes get it, under its own hash.
     let scene = Scene::near()?;
-    let quick = std::fs::read_to_string(super::scene::data().join("runbooks/quick.yaml"))?;
+    let quick = fs::read_to_string(super::scene::data().join("runbooks/quick.yaml"))?;
     let runbook = scene.write("keep.yaml", &format!("agent: keep\n{quick}"))?;
     scene.run(&runbook.to_string_lossy(), &[])?.expect_code(0)?;
     let node = scene.lab.node("phx1")?;
@@ -199,4 +202,44 @@ fn static_agent_deployed() -> Result<()> {
     let named = |path: &std::path::PathBuf| path.to_string_lossy().contains(&sum[..16]);
     ensure!(kept.iter().any(named), "{kept:?} has no {}", &sum[..16]);
     Ok(())
+}
+
+/// In the middle of a test: the threads that send and receive as well.
+fn threads_are_not_pinned() -> Result<()> {
+    const THREADS_LEAST: usize = 3;
+    let scene = Scene::near()?;
+    let mut run = scene.start("quick.yaml", &["--set", "duration=5s"])?;
+    run.wait_for("test_started")?;
+    for node in ["phx1", "ash1"] {
+        let node = scene.lab.node(node)?;
+        let all = processors(node, 1)?;
+        wait_until("a test's threads", Duration::from_secs(10), || {
+            let mut threads = Vec::new();
+            for agent in agents(node)? {
+                threads.extend(processors(node, agent)?);
+            }
+            let pinned = threads.iter().find(|allowed| **allowed != all[0]);
+            ensure!(pinned.is_none(), "on {}: {pinned:?} of {all:?}", node.name());
+            Ok(threads.len() >= THREADS_LEAST)
+        })?;
+    }
+    run.finish()?.expect_code(0).map(drop)
+}
+
+/// On which processors each thread of a process may run, as the kernel shows it (`sched_getaffinity`).
+fn processors(node: &LabNode, process: i32) -> Result<Vec<String>> {
+    node.enter(|| {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+        // One that ended meanwhile is no longer there to be read.
+        let texts = threads
+            .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
+        Ok(texts
+            .filter_map(|text| {
+                let mut lines = text.lines();
+                lines
+                    .find_map(|line| line.strip_prefix("Cpus_allowed:"))
+                    .map(|mask| mask.trim().to_owned())
+            })
+            .collect())
+    })
 }

@@ -8,6 +8,7 @@
 mod agent;
 mod hold;
 mod namespace;
+mod ports;
 mod probe;
 mod shaped;
 
@@ -25,7 +26,7 @@ type Test = (&'static str, fn());
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let tests = probe::TESTS.iter().chain(hold::TESTS).chain(shaped::TESTS);
+    let tests = probe::TESTS.iter().chain(hold::TESTS).chain(shaped::TESTS).chain(ports::TESTS);
     let trials = tests.map(|(name, test)| trial(name, *test)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -30,7 +30,7 @@ fn shaped(shape: &str) -> (Namespace, Namespace) {
 }
 
 /// An agent in this process whose sockets are in the namespace; it ends with its client.
-async fn agent_in(namespace: &Namespace) -> Client {
+pub async fn agent_in(namespace: &Namespace) -> Client {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     namespace.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

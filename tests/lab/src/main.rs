@@ -56,6 +56,12 @@ enum Bench {
         #[arg(long)]
         redoline: Option<PathBuf>,
     },
+    /// A message and its acknowledgement beside sockperf and qperf: the WAN of the lab, and loopback
+    Sync {
+        /// The controller, with the agent beside it; built if not given
+        #[arg(long)]
+        redoline: Option<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -230,6 +236,10 @@ fn run(command: &Command) -> Result<ExitCode> {
             if !procedures.problems().is_empty() {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        Command::Bench(Bench::Sync { redoline }) => {
+            let reports = bench::sync(redoline.as_deref(), &mut |line| println!("{line}"))?;
+            reports.iter().for_each(|report| print!("{report}"));
         }
         Command::BareEnd(end) => println!("{}", bench::bare(end)?),
     }

@@ -1,6 +1,7 @@
-//! Runs sockperf and qperf between two nodes: what others find for a message and its answer.
+//! Runs sockperf and qperf between two places: what others find for a message and its answer.
 
 use std::{
+    net::Ipv4Addr,
     path::Path,
     sync::atomic::{AtomicU16, Ordering},
     time::Duration,
@@ -8,7 +9,11 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{lab::Lab, namespace::Spawned, node::LabNode};
+use crate::{
+    lab::Lab,
+    namespace::{Namespace, Spawned},
+    node::LabNode,
+};
 
 /// The programs with the packages that have them. A lab can do without.
 const PROGRAMS: [&str; 2] = ["sockperf", "qperf"];
@@ -17,7 +22,7 @@ const PROGRAMS: [&str; 2] = ["sockperf", "qperf"];
 const PORTS: std::ops::Range<u16> = 5400..5500;
 
 /// The processor before other programs of the machine: what is asked for is the network's time.
-const PUNCTUAL: [&str; 3] = ["chrt", "--rr", "1"];
+pub(crate) const PUNCTUAL: [&str; 3] = ["chrt", "--rr", "1"];
 
 const LISTEN_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -27,6 +32,26 @@ const PING_SECONDS: u64 = 2;
 /// Above a test's own seconds: warming up, connecting, printing.
 const GRACE: Duration = Duration::from_secs(20);
 
+/// Who asks whom; both may be in the same namespaces.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends<'a> {
+    /// Sends messages and waits for answers.
+    pub sender: &'a Namespace,
+    /// Answers.
+    pub receiver: &'a Namespace,
+    /// The receiver's.
+    pub address: Ipv4Addr,
+    /// For what the programs say.
+    pub folder: &'a Path,
+}
+
+impl<'a> Ends<'a> {
+    /// Over the WAN of a lab.
+    pub fn between(from: &'a LabNode, to: &'a LabNode, lab: &'a Lab) -> Self {
+        Self { sender: from, receiver: to, address: to.redo(), folder: lab.dir() }
+    }
+}
+
 /// Which of the programs is missing, as a reason to leave a test out.
 pub fn why_unavailable() -> Option<String> {
     let missing = PROGRAMS.iter().find(|name| !Path::new("/usr/bin").join(name).exists())?;
@@ -35,21 +60,16 @@ pub fn why_unavailable() -> Option<String> {
 
 /// The median time from sending a message to having its answer of the same size, by sockperf over
 /// TCP. The network's round trip is part of it; sockperf itself prints a half.
-pub fn sockperf_round_trip(
-    (from, to): (&LabNode, &LabNode),
-    message_bytes: u64,
-    seconds: u64,
-    lab: &Lab,
-) -> Result<Duration> {
-    let target = to.redo().to_string();
-    let log = lab.dir().join("sockperf.log");
+pub fn sockperf_round_trip(ends: Ends<'_>, message_bytes: u64, seconds: u64) -> Result<Duration> {
+    let target = ends.address.to_string();
+    let log = ends.folder.join("sockperf.log");
     let port = next_port();
     let server = ["sockperf", "sr", "--tcp", "-i", &target, "-p", &port];
-    let _server = listening(to, &server, &port, &log)?;
+    let _server = listening(ends.receiver, &server, &port, &log)?;
     let (message, time) = (message_bytes.to_string(), seconds.to_string());
     let client = ["sockperf", "pp", "--tcp", "-i", &target, "-p", &port];
     let client = [&client[..], &["-m", &message, "-t", &time]].concat();
-    let output = run(from, &client, seconds)?;
+    let output = run(ends.sender, &client, seconds)?;
     let line = output.lines().find(|line| line.contains("percentile 50.000"));
     let half_us: Option<f64> = line.and_then(|line| line.rsplit_once('=')?.1.trim().parse().ok());
     let half_us = half_us.with_context(|| format!("sockperf gave no median: {output}"))?;
@@ -58,19 +78,14 @@ pub fn sockperf_round_trip(
 
 /// The mean time from sending a message to having its answer of the same size, by qperf's `tcp_lat`,
 /// which itself prints a half.
-pub fn qperf_round_trip(
-    (from, to): (&LabNode, &LabNode),
-    message_bytes: u64,
-    seconds: u64,
-    lab: &Lab,
-) -> Result<Duration> {
-    let log = lab.dir().join("qperf.log");
+pub fn qperf_round_trip(ends: Ends<'_>, message_bytes: u64, seconds: u64) -> Result<Duration> {
+    let log = ends.folder.join("qperf.log");
     let port = next_port();
-    let _server = listening(to, &["qperf", "-lp", &port], &port, &log)?;
+    let _server = listening(ends.receiver, &["qperf", "-lp", &port], &port, &log)?;
     let (message, time) = (message_bytes.to_string(), seconds.to_string());
-    let target = to.redo().to_string();
+    let target = ends.address.to_string();
     let client = ["qperf", "-lp", &port, "-uu", "-t", &time, "-m", &message, &target, "tcp_lat"];
-    let output = run(from, &client, seconds)?;
+    let output = run(ends.sender, &client, seconds)?;
     // With `-uu` always in nanoseconds.
     let latency = output.split_once("latency").and_then(|(_, rest)| rest.split_once('='));
     let half_ns: Option<f64> = latency.and_then(|(_, text)| {
@@ -81,10 +96,11 @@ pub fn qperf_round_trip(
     Ok(Duration::from_secs_f64(half_ns * 2.0 / 1e9))
 }
 
-/// The median of ping's round trips between two redo addresses.
-pub fn ping_round_trip((from, to): (&LabNode, &LabNode)) -> Result<Duration> {
-    let target = to.redo().to_string();
-    let output = run(from, &["ping", "-n", "-c", "41", "-i", "0.05", &target], PING_SECONDS)?;
+/// The median of ping's round trips.
+pub fn ping_round_trip(ends: Ends<'_>) -> Result<Duration> {
+    let target = ends.address.to_string();
+    let output =
+        run(ends.sender, &["ping", "-n", "-c", "41", "-i", "0.05", &target], PING_SECONDS)?;
     let mut times = crate::check::ping_times_ms(&output);
     times.sort_by(f64::total_cmp);
     let median_ms = *times.get(times.len() / 2).context("no ping came back")?;
@@ -97,15 +113,15 @@ fn next_port() -> String {
     (PORTS.start + count % (PORTS.end - PORTS.start)).to_string()
 }
 
-fn listening(node: &LabNode, argv: &[&str], port: &str, log: &Path) -> Result<Spawned> {
-    let server = node.spawn(&[&PUNCTUAL[..], argv].concat(), log)?;
-    node.wait_for_listener(port.parse()?, LISTEN_DEADLINE)?;
+fn listening(place: &Namespace, argv: &[&str], port: &str, log: &Path) -> Result<Spawned> {
+    let server = place.spawn(&[&PUNCTUAL[..], argv].concat(), log)?;
+    place.wait_for_listener(port.parse()?, LISTEN_DEADLINE)?;
     Ok(server)
 }
 
-fn run(node: &LabNode, argv: &[&str], seconds: u64) -> Result<String> {
+fn run(place: &Namespace, argv: &[&str], seconds: u64) -> Result<String> {
     let argv = [&PUNCTUAL[..], argv].concat();
-    let output = node.exec_with(&argv, "", Duration::from_secs(seconds) + GRACE)?;
+    let output = place.exec_with(&argv, "", Duration::from_secs(seconds) + GRACE)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`{}` failed: {text}{error}", argv.join(" "));

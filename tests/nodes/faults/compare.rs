@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use jiff::Timestamp;
 use redoline_lab::units::{parse_bytes, parse_duration, parse_rate_bps, parse_share};
 use serde_json::Value;
 
-use super::row::{Expect, ExpectedFinding, ExpectedRate};
+use super::row::{Expect, ExpectedFinding, ExpectedRate, ExpectedTime};
 
 /// Everything that is not as expected, in words.
 pub fn problems(expect: &Expect, exit_code: i32, report: &Value) -> Vec<String> {
@@ -34,6 +35,7 @@ pub fn problems(expect: &Expect, exit_code: i32, report: &Value) -> Vec<String> 
         }
     }
     problems.extend(expect.rates.iter().filter_map(|rate| rate_problem(rate, report)));
+    problems.extend(expect.times.iter().filter_map(|time| time_problem(time, report)));
     problems
 }
 
@@ -55,6 +57,12 @@ pub fn table(problems: &[String], expect: &Expect, report: &Value) -> String {
     table += "  measured\n";
     for measurement in throughputs(report) {
         line(&mut table, &describe_measurement(measurement));
+    }
+    for step in steps(report) {
+        let name = text(&step["name"]);
+        if let Some(seconds) = took_seconds(step) {
+            line(&mut table, &format!("step `{name}` took {seconds:.1} s"));
+        }
     }
     for missing in report["run"]["missing"].as_array().into_iter().flatten() {
         line(&mut table, &format!("missing: {}", text(missing)));
@@ -100,7 +108,7 @@ fn with_unit(quantity: &str, unit: &str) -> Option<f64> {
         "bytes" => parse_bytes(quantity).ok().map(|bytes| bytes as f64),
         "seconds" => parse_duration(quantity).ok().map(|time| time.as_secs_f64()),
         "microseconds" => parse_duration(quantity).ok().map(|time| time.as_secs_f64() * 1e6),
-        "share" => parse_share(quantity).ok(),
+        "share" | "cores" => parse_share(quantity).ok(),
         _ => None,
     }
 }
@@ -128,6 +136,28 @@ fn rate_problem(wanted: &ExpectedRate, report: &Value) -> Option<String> {
             within * 100.0
         )
     })
+}
+
+fn time_problem(wanted: &ExpectedTime, report: &Value) -> Option<String> {
+    let most = wanted.took_at_most.as_secs_f64();
+    let runs: Vec<Option<f64>> = steps(report)
+        .filter(|step| is_run_of(text(&step["name"]), &wanted.step))
+        .map(took_seconds)
+        .collect();
+    let is_right = !runs.is_empty() && runs.iter().all(|run| run.is_some_and(|took| took <= most));
+    (!is_right)
+        .then(|| format!("step `{}` took {runs:.1?} s instead of {most} s at most", wanted.step))
+}
+
+/// A step has its runbook's name, and more where a later one repeats it.
+fn is_run_of(name: &str, step: &str) -> bool {
+    name.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(", repeated"))
+}
+
+/// `None` of a step that was not run.
+fn took_seconds(step: &Value) -> Option<f64> {
+    let moment = |key: &str| step[key].as_str()?.parse::<Timestamp>().ok();
+    Some(moment("ended")?.duration_since(moment("started")?).as_secs_f64())
 }
 
 fn describe_expected(wanted: &ExpectedFinding) -> String {
@@ -182,6 +212,10 @@ fn findings(report: &Value) -> impl Iterator<Item = &Value> {
 fn throughputs(report: &Value) -> impl Iterator<Item = &Value> {
     let all = report["measurements"].as_array().into_iter().flatten();
     all.filter(|one| one["kind"] == "throughput")
+}
+
+fn steps(report: &Value) -> impl Iterator<Item = &Value> {
+    report["steps"].as_array().into_iter().flatten()
 }
 
 fn mbit_per_s(measurement: &Value) -> Option<f64> {

@@ -170,6 +170,8 @@ pub struct Expect {
     pub absent: Vec<String>,
     #[serde(default)]
     pub rates: Vec<ExpectedRate>,
+    #[serde(default)]
+    pub times: Vec<ExpectedTime>,
 }
 
 fn not_tested() -> String {
@@ -207,6 +209,16 @@ pub struct ExpectedRate {
     pub rate: u64,
     #[serde(default = "five_percent", deserialize_with = "some_share")]
     pub within: f64,
+}
+
+/// How long a step may take, from its start to its end, in each direction that it was run in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedTime {
+    /// Its name in the runbook.
+    pub step: String,
+    #[serde(deserialize_with = "duration")]
+    pub took_at_most: Duration,
 }
 
 fn primary_to_standby() -> String {

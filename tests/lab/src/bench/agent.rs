@@ -15,18 +15,37 @@ use super::place::Place;
 /// For everything about a run but the test itself.
 const MARGIN: Duration = Duration::from_secs(60);
 
+/// What a run left.
+pub(super) struct Told {
+    pub(super) report: Value,
+    pub(super) events: String,
+}
+
 pub(super) fn run(place: &Place, load: Load, redoline: &Path, folder: &Path) -> Result<Outcome> {
+    let time = Duration::from_secs(load.whole_seconds().into());
+    let told = run_book(place, &runbook_of(load), time, &[redoline], folder)?;
+    outcome(&told.report, &told.events)
+}
+
+/// Runs a runbook whose test takes this time; `program` is the controller, with what it is to be
+/// started by.
+pub(super) fn run_book(
+    place: &Place,
+    runbook: &str,
+    time: Duration,
+    program: &[&Path],
+    folder: &Path,
+) -> Result<Told> {
     let runs = folder.join("runs");
-    let [runbook, inventory] = ["runbook.yaml", "inventory.yaml"].map(|name| folder.join(name));
-    for (path, text) in [(&runbook, runbook_of(load)), (&inventory, place.inventory())] {
+    let [book, inventory] = ["runbook.yaml", "inventory.yaml"].map(|name| folder.join(name));
+    for (path, text) in [(&book, runbook.to_owned()), (&inventory, place.inventory())] {
         fs::write(path, text).with_context(|| format!("failed to write `{}`", path.display()))?;
     }
-    let argv = [redoline, "run".as_ref(), &runbook, "-i".as_ref(), &inventory];
-    let argv = argv.into_iter().chain(["-o".as_ref(), runs.as_path()]);
-    let argv: Vec<_> = argv.map(Path::to_string_lossy).collect();
+    let arguments = ["run".as_ref(), &*book, "-i".as_ref(), &inventory, "-o".as_ref(), &runs];
+    let argv: Vec<_> =
+        program.iter().copied().chain(arguments).map(Path::to_string_lossy).collect();
     let argv: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
-    let deadline = Duration::from_secs(load.whole_seconds().into()) + MARGIN;
-    let output = place.control(&argv, deadline)?;
+    let output = place.control(&argv, time + MARGIN)?;
     let run = only_run(&runs).with_context(|| {
         format!("no report: {}", String::from_utf8_lossy(&output.stderr).trim())
     })?;
@@ -35,9 +54,9 @@ pub(super) fn run(place: &Place, load: Load, redoline: &Path, folder: &Path) -> 
         fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))
     };
     let report = serde_json::from_str(&read("report.json")?).context("the report is not JSON")?;
-    let outcome = outcome(&report, &read("events.jsonl")?);
+    let told = Told { report, events: read("events.jsonl")? };
     fs::remove_dir_all(&runs).context("failed to remove the run's folder")?;
-    outcome
+    Ok(told)
 }
 
 fn runbook_of(load: Load) -> String {

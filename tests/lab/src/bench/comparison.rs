@@ -18,6 +18,8 @@ pub struct Comparison {
     pub cpu: Ratio,
     /// Of the first one's steady-state rate, where all runs have one.
     pub steady: Option<Ratio>,
+    /// What the ratio of the rates must be, where something is demanded of it.
+    pub gate: Option<Gate>,
 }
 
 /// What the ratio of the rates must be.
@@ -31,7 +33,12 @@ pub enum Gate {
 
 impl Comparison {
     /// The k-th run of one with the k-th of the other; `None` without a pair.
-    pub fn of(name: &str, first: &[Outcome], second: &[Outcome]) -> Option<Self> {
+    pub fn of(
+        name: &str,
+        first: &[Outcome],
+        second: &[Outcome],
+        gate: Option<Gate>,
+    ) -> Option<Self> {
         let pairs = || first.iter().zip(second);
         let rates: Vec<_> = pairs().map(|(a, b)| a.bytes_per_second / b.bytes_per_second).collect();
         let cpu: Vec<_> = pairs().map(|(a, b)| a.cpu_s_per_gib / b.cpu_s_per_gib).collect();
@@ -43,7 +50,13 @@ impl Comparison {
             rate: Ratio::of(&rates)?,
             cpu: Ratio::of(&cpu)?,
             steady: steady.and_then(|steady| Ratio::of(&steady)),
+            gate,
         })
+    }
+
+    /// What must be is; `None` where nothing must.
+    pub fn passes(&self) -> Option<bool> {
+        self.gate.map(|gate| gate.passes(self.rate))
     }
 }
 
@@ -72,9 +85,13 @@ impl fmt::Display for Comparison {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, pairs, rate, cpu, .. } = self;
         write!(formatter, "{name:<22} {pairs:>3} pairs   rate {rate}   CPU per GiB {cpu}")?;
-        match self.steady {
-            Some(steady) => write!(formatter, "   rate as reported {steady}"),
-            None => Ok(()),
+        if let Some(steady) = self.steady {
+            write!(formatter, "   rate as reported {steady}")?;
+        }
+        match (self.gate, self.passes()) {
+            (Some(gate), Some(true)) => write!(formatter, "   PASS: {gate}"),
+            (Some(gate), _) => write!(formatter, "   FAIL: {gate}"),
+            (None, _) => Ok(()),
         }
     }
 }
@@ -90,10 +107,14 @@ mod tests {
     #[test]
     fn runs_are_compared_pair_by_pair() {
         let (first, second) = ([run(2.0, 1.0), run(20.0, 1.0)], [run(1.0, 2.0), run(10.0, 2.0)]);
-        let comparison = Comparison::of("a / b", &first, &second).unwrap();
+        let comparison =
+            Comparison::of("a / b", &first, &second, Some(Gate::AtLeast(1.0))).unwrap();
         assert!((comparison.rate.middle - 2.0).abs() < 1e-12);
         assert!((comparison.cpu.middle - 0.5).abs() < 1e-12);
         assert_eq!((comparison.pairs, comparison.steady), (2, None));
+        assert_eq!(comparison.passes(), Some(false), "two pairs give no interval");
+        let nothing = Comparison::of("a / b", &first, &second, None).unwrap();
+        assert_eq!(nothing.passes(), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Measures the agent beside iperf3 and the barest loop of `send` and `recv`, in turn, and the short
-//! runbook beside the documented procedure.
+//! Measures the agent beside iperf3 and the barest loop of `send` and `recv`, its messages beside those
+//! of sockperf and qperf, in turn, and the short runbook beside the documented procedure.
 //!
 //! Modules are listed from the pure parts to the whole.
 
@@ -12,8 +12,10 @@ mod iperf3;
 mod bare;
 mod throughput;
 mod procedures;
+mod sync;
 
 pub use bare::{BareEnd, bare};
 pub use comparison::{Comparison, Gate};
 pub use procedures::{Procedure, Procedures, procedures};
+pub use sync::{SyncReport, sync};
 pub use throughput::{CaseReport, ThroughputSpec, Where, throughput};

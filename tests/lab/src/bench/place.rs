@@ -14,6 +14,7 @@ use nix::sys::time::TimeValLike;
 use crate::inventory::Inventory;
 use crate::lab::{Lab, LabSpec};
 use crate::namespace::{Namespace, Spawned};
+use crate::peers::Ends;
 use crate::wan::WanSpec;
 
 /// A sender's place and a receiver's.
@@ -65,6 +66,27 @@ impl Place {
             Self::Loopback(_) => Ok(LOOPBACK_RECEIVER),
             Self::Wan(lab) => Ok(lab.nodes().last().context("no receiver")?.redo()),
         }
+    }
+
+    /// For programs that ask and answer.
+    pub(super) fn ends<'a>(&'a self, folder: &'a Path) -> Result<Ends<'a>> {
+        let (sender, receiver): (&Namespace, &Namespace) = match self {
+            Self::Loopback(namespace) => (namespace, namespace),
+            Self::Wan(lab) => (
+                lab.nodes().first().context("no sender")?,
+                lab.nodes().last().context("no receiver")?,
+            ),
+        };
+        Ok(Ends { sender, receiver, address: self.receiver_address()?, folder })
+    }
+
+    /// For programs that do not choose their own.
+    pub(super) fn use_congestion_control(&self, name: &str) -> Result<()> {
+        let all: Vec<&Namespace> = match self {
+            Self::Loopback(namespace) => vec![namespace],
+            Self::Wan(lab) => lab.nodes().iter().map(|node| &**node).collect(),
+        };
+        all.iter().try_for_each(|one| one.sysctl("net.ipv4.tcp_congestion_control", name))
     }
 
     /// For the controller: from the first to the last node.
