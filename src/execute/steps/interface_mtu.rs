@@ -91,12 +91,8 @@ async fn outer(
     take(run, series, mtu, measured, found)
 }
 
-/// What the point at the new MTU came to.
-enum Inner {
-    Measured(Result<Measured, Vec<StepFailure>>),
-    /// There is nothing to measure, and why.
-    NotCarried(String),
-}
+/// What the point at the new MTU came to; the outer `Err` says why there is nothing to measure.
+type Inner = Result<Result<Measured, Vec<StepFailure>>, String>;
 
 /// At the new MTU, held on both ends until the step lets go of it.
 async fn inner(
@@ -107,14 +103,14 @@ async fn inner(
     num_conn: u32,
 ) -> Inner {
     let mtu = spec.mtu;
-    let failed = |failure| Inner::Measured(Err(vec![failure]));
+    let failed = |failure| Ok(Err(vec![failure]));
     if let Err(failure) = hold(run, at, spec, pairs).await {
         return failed(failure);
     }
     let back = spec.throughput.both_directions;
     match carried::why_not(run, at, pairs, mtu, back).await {
         Ok(None) => (),
-        Ok(Some(why_not)) => return Inner::NotCarried(why_not),
+        Ok(Some(why_not)) => return Err(why_not),
         Err(failure) => return failed(failure),
     }
     let patience = spec.throughput.network_timeout.unwrap_or(STALL_DEADLINE);
@@ -122,7 +118,7 @@ async fn inner(
         network_timeout: Some(patience.min(STALL_DEADLINE)),
         ..spec.throughput.clone()
     };
-    Inner::Measured(test(run, at, &throughput, pairs, num_conn, Some(mtu)).await)
+    Ok(test(run, at, &throughput, pairs, num_conn, Some(mtu)).await)
 }
 
 /// `released`: what is wrong with the interfaces since. Nobody knows at which MTU was measured then,
@@ -137,13 +133,13 @@ fn take_inner(
 ) -> bool {
     let all_well = released.is_empty();
     let go_on = match inner {
-        Inner::Measured(Ok(_)) if !all_well => {
+        Ok(Ok(_)) if !all_well => {
             let remark = released.first().map(|failure| failure.failure.text.clone());
             run.add_point(series, point(Some(mtu), None, remark));
             false
         }
-        Inner::Measured(measured) => take(run, series, Some(mtu), measured, found),
-        Inner::NotCarried(why_not) => {
+        Ok(measured) => take(run, series, Some(mtu), measured, found),
+        Err(why_not) => {
             run.add_point(series, point(Some(mtu), None, Some(why_not)));
             false
         }
