@@ -6,7 +6,13 @@ use redoline_proto::units::Bytes;
 use super::{Command, CommandKind, Draft, Ground};
 use crate::analysis::bdp::{BufferNeed, RateSource, usable};
 use crate::analysis::finding::{Detail, Finding, FindingId, Setting};
-use crate::analysis::words::rate;
+use crate::analysis::words::{percent, rate};
+use crate::plan::node::NodeId;
+
+/// To about here MAA doubles a maximum from 16 MiB on, measuring each time.
+const USUAL: Bytes = Bytes(128 * Bytes::MIB);
+/// Beyond it, two connections may fill what a small host has for all of TCP.
+const LARGE: Bytes = Bytes(512 * Bytes::MIB);
 
 pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
     let need = ground
@@ -26,6 +32,11 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
         }
     }
     let tns = oracle_net(ground, need);
+    // What a socket can use ends where the setting does.
+    let beyond = match need.buffer().0 > most.0 {
+        true => " A TCP window ends at 1 GiB, so one stream cannot use more than that.",
+        false => "",
+    };
     let held = ground.findings.iter().find_map(|finding| match &finding.detail {
         Detail::Window(bound) => Some(bound.stream),
         _ => None,
@@ -47,7 +58,7 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
     Some(Draft {
         action: format!(
             "Raise the maximum of the socket buffers to {most} on both sides: 3 × BDP is {} ({} × \
-             {:.1} ms; the rate is {}). Put the lines into /etc/sysctl.d/ and load them with \
+             {:.1} ms; the rate is {}).{beyond} Put the lines into /etc/sysctl.d/ and load them with \
              sysctl --system; redo transport takes them up when its destination is deferred and \
              enabled again.{} Oracle Net needs no sizes of its own then; where they are set \
              (SEND_BUF_SIZE, RECV_BUF_SIZE), auto-tuning is off, net.core bounds them, and they have \
@@ -63,8 +74,9 @@ pub(super) fn raise_maximum(ground: &Ground<'_>) -> Option<Draft> {
         how_to_verify: ground.again(),
         how_to_undo: format!("Set the former values again. {}", undo.join(". ")),
         risk: format!(
-            "Low. Each connection with a long round trip may use up to {most} of memory in each \
-             direction, within net.ipv4.tcp_mem."
+            "{} Each connection with a long round trip, of any program, may use up to {most} of memory \
+             in each direction, within net.ipv4.tcp_mem.",
+            risk(ground, &ground.all_nodes(), most)
         ),
         needs_root: true,
         licence: None,
@@ -114,9 +126,29 @@ fn granted(ground: &Ground<'_>) -> String {
     }
 }
 
+/// By the size that a single connection may take, and of which share of the smallest node's memory.
+fn risk(ground: &Ground<'_>, nodes: &[NodeId], size: Bytes) -> String {
+    let level = match size {
+        size if size <= USUAL => return "Low.".to_owned(),
+        size if size <= LARGE => "Moderate",
+        _ => "High",
+    };
+    let memory =
+        nodes.iter().filter_map(|node| Some((*node, ground.case.facts(*node)?.memory_bytes?)));
+    let smallest = memory.filter(|(_, bytes)| *bytes > 0).min_by_key(|(_, bytes)| *bytes);
+    let share = smallest.map_or(String::new(), |(node, bytes)| {
+        let share = percent(100.0 * size.0 as f64 / bytes as f64);
+        format!(
+            ", and 100 such connections may take {share} of the memory of {}",
+            ground.case.name(node)
+        )
+    });
+    format!("{level}: {size} are more than the {USUAL} that maxima are usually raised to{share}.")
+}
+
 /// The sizes that Oracle Net would need, where it sets any.
 fn oracle_net(ground: &Ground<'_>, need: BufferNeed) -> Command {
-    let size = need.buffer().0;
+    let size = need.buffer().min(need.setting()).0;
     Command {
         nodes: ground.all_nodes(),
         kind: CommandKind::TnsnamesOra,
@@ -153,10 +185,6 @@ fn buffer_lines(tcp: &TcpSettings, most: Bytes, fixed: bool) -> (Vec<String>, Ve
         ("net.ipv4.tcp_wmem", tcp.wmem_min_bytes, tcp.wmem_default_bytes, tcp.wmem_max_bytes),
         ("net.ipv4.tcp_rmem", tcp.rmem_min_bytes, tcp.rmem_default_bytes, tcp.rmem_max_bytes),
     ];
-    let core = [
-        ("net.core.wmem_max", tcp.core_wmem_max_bytes),
-        ("net.core.rmem_max", tcp.core_rmem_max_bytes),
-    ];
     let (mut lines, mut former) = (Vec::new(), Vec::new());
     for (key, least, usual, now) in tuned {
         let (Some(least), Some(usual), Some(now)) = (least, usual, now) else { continue };
@@ -165,13 +193,25 @@ fn buffer_lines(tcp: &TcpSettings, most: Bytes, fixed: bool) -> (Vec<String>, Ve
             former.push(format!("{key} = {least} {usual} {now}"));
         }
     }
-    for (key, now) in core {
-        if let Some(now) = now.filter(|now| fixed && *now < most.0) {
-            lines.push(format!("{key} = {}", most.0));
-            former.push(format!("{key} = {now}"));
-        }
+    if fixed {
+        let (core, before) = core_lines(tcp, most);
+        lines.extend(core);
+        former.extend(before);
     }
     (lines, former)
+}
+
+/// Of what bounds buffers that are asked for; no maximum is lowered.
+fn core_lines(tcp: &TcpSettings, most: Bytes) -> (Vec<String>, Vec<String>) {
+    let core = [
+        ("net.core.wmem_max", tcp.core_wmem_max_bytes),
+        ("net.core.rmem_max", tcp.core_rmem_max_bytes),
+    ];
+    let below = core.into_iter().filter_map(|(key, now)| Some((key, now?)));
+    below
+        .filter(|(_, now)| *now < most.0)
+        .map(|(key, now)| (format!("{key} = {}", most.0), format!("{key} = {now}")))
+        .unzip()
 }
 
 /// Nodes with the same lines share a command.
@@ -194,23 +234,25 @@ pub(super) fn fixed(ground: &Ground<'_>) -> Option<Draft> {
     let Detail::FixedBuffer(bytes) = finding.detail else { return None };
     let size = bytes.0;
     let nodes = ground.ends(finding);
-    let core = Command {
-        nodes: nodes.clone(),
-        kind: CommandKind::Sysctl,
-        lines: vec![format!("net.core.wmem_max = {size}"), format!("net.core.rmem_max = {size}")],
-    };
-    let low = nodes.iter().any(|node| {
-        let tcp = ground.case.facts(*node).map(|facts| &facts.tcp);
-        tcp.is_some_and(|tcp| {
-            [tcp.core_wmem_max_bytes, tcp.core_rmem_max_bytes].iter().flatten().any(|m| *m < size)
-        })
-    });
+    let (mut core, mut undo) = (Vec::new(), Vec::new());
+    for node in nodes.iter().copied() {
+        let Some(facts) = ground.case.facts(node) else { continue };
+        let (lines, before) = core_lines(&facts.tcp, bytes);
+        if !lines.is_empty() {
+            undo.push(format!(" {}: {}.", ground.case.name(node), before.join("; ")));
+            core.push(Command { nodes: vec![node], kind: CommandKind::Sysctl, lines });
+        }
+    }
     let tns = Command {
         nodes: nodes.clone(),
         kind: CommandKind::TnsnamesOra,
         lines: vec![format!(
-            "(DESCRIPTION=(SDU=65535)(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"
+            "(DESCRIPTION=(SEND_BUF_SIZE={size})(RECV_BUF_SIZE={size})(ADDRESS=…)…)"
         )],
+    };
+    let former = match undo.is_empty() {
+        true => String::new(),
+        false => format!(" Set the former maxima again.{}", undo.concat()),
     };
     Some(Draft {
         action: format!(
@@ -218,14 +260,18 @@ pub(super) fn fixed(ground: &Ground<'_>) -> Option<Draft> {
              both sides. Prefer a higher maximum for auto-tuning where that reaches the same rate: \
              a fixed buffer switches auto-tuning off."
         ),
-        commands: if low { vec![core, tns] } else { vec![tns] },
+        commands: merged(core).into_iter().chain([tns]).collect(),
         expected_effect: finding.sentence.clone(),
         how_to_verify: ground.again(),
-        how_to_undo: "Remove SEND_BUF_SIZE and RECV_BUF_SIZE from the connect descriptors and \
-                      restart redo transport."
-            .to_owned(),
-        risk: format!("Low. Every connection of these descriptors takes up to {bytes} per side."),
-        needs_root: low,
+        how_to_undo: format!(
+            "Put the former SEND_BUF_SIZE and RECV_BUF_SIZE, or none, back into the connect \
+             descriptors and restart redo transport.{former}"
+        ),
+        risk: format!(
+            "{} Every connection of these descriptors takes up to {bytes} per side.",
+            risk(ground, &nodes, bytes)
+        ),
+        needs_root: !undo.is_empty(),
         licence: None,
     })
 }

@@ -5,6 +5,7 @@ mod buffers;
 mod network;
 mod way;
 mod oracle;
+mod rman;
 mod host;
 
 use crate::analysis::Analysis;

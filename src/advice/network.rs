@@ -3,8 +3,8 @@
 use redoline_proto::units::BytesPerSecond;
 
 use super::{Command, CommandKind, Draft, Ground};
-use crate::analysis::finding::{Detail, Finding, FindingId, PerFlow};
-use crate::analysis::words::{count, list, long_time, rate};
+use crate::analysis::finding::{Confidence, Detail, Finding, FindingId, PerFlow};
+use crate::analysis::words::{list, rate};
 use crate::plan::node::{Direction, NodeId, Role};
 
 impl Ground<'_> {
@@ -61,6 +61,35 @@ impl Ground<'_> {
             .collect()
     }
 
+    pub(super) fn standbys(&self) -> Vec<NodeId> {
+        let setup = self.case.setup();
+        self.all_nodes()
+            .into_iter()
+            .filter(|node| setup.nodes[node.0].role == Role::Standby)
+            .collect()
+    }
+
+    /// By which factor redo would have to shrink for the needs that are missed where surely the network,
+    /// and not a node, holds the rate.
+    pub(super) fn shrink_factor(&self) -> Option<f64> {
+        let findings = &self.analysis.findings;
+        let held_by_network = |finding: &Finding, required: BytesPerSecond| {
+            let here = findings.iter().filter(|one| one.direction == finding.direction);
+            here.filter(|one| is_sure(one)).any(|one| match (one.id, &one.detail) {
+                (FindingId::PerFlowLimit | FindingId::LossLimited, _) => true,
+                (FindingId::LinkLimited, Detail::Limit(carried)) => carried.0 < required.0,
+                _ => false,
+            })
+        };
+        let missed = findings.iter().filter(|finding| finding.id == FindingId::NeedNotMet);
+        missed
+            .flat_map(|finding| finding.needs.iter().map(move |need| (finding, need)))
+            .filter(|(finding, need)| held_by_network(finding, need.required))
+            .filter_map(|(_, need)| Some(need.required.0 / need.measured?.0))
+            .max_by(f64::total_cmp)
+            .filter(|factor| factor.is_finite())
+    }
+
     /// All nodes of all pairs: a role change turns senders into receivers.
     pub(super) fn all_nodes(&self) -> Vec<NodeId> {
         (0..self.case.setup().nodes.len()).map(NodeId).collect()
@@ -71,15 +100,22 @@ pub(super) fn ask(line: String) -> Command {
     Command { nodes: Vec::new(), kind: CommandKind::Network, lines: vec![line] }
 }
 
+/// Sure enough for a circuit, a licence, or a change of the network.
+fn is_sure(finding: &Finding) -> bool {
+    finding.confidence >= Confidence::Likely
+}
+
+/// The surest.
 fn per_flow<'a>(ground: &Ground<'a>) -> Option<(&'a Finding, PerFlow)> {
-    ground.findings.iter().find_map(|finding| match finding.detail {
+    let limits = ground.findings.iter().rev().filter_map(|finding| match finding.detail {
         Detail::PerFlow(limit) => Some((*finding, limit)),
         _ => None,
-    })
+    });
+    limits.max_by_key(|(finding, _)| finding.confidence)
 }
 
 pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
-    let (_, limit) = per_flow(ground)?;
+    let (finding, limit) = per_flow(ground)?;
     let required = ground.required_per_stream();
     let target = required.unwrap_or(limit.aggregate);
     let why = match required {
@@ -92,6 +128,9 @@ pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
         .flat_map(|finding| finding.pairs.iter().map(move |pair| (pair, finding.direction)))
         .filter_map(|(pair, direction)| Some(ground.case.way(*pair, direction?)))
         .collect();
+    if !is_sure(finding) {
+        return Some(look_for_per_flow(ground, &ways, limit));
+    }
     let tcp = format!(
         "Please let a single TCP connection between the redo addresses of {} carry at least {} \
          ({why}). Measured: one connection {}, {} together {}. Look for a shaper, policer or QoS \
@@ -126,6 +165,30 @@ pub(super) fn lift_per_flow(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
+/// Something else fits, too: nobody is asked to change anything.
+fn look_for_per_flow(ground: &Ground<'_>, ways: &[String], limit: PerFlow) -> Draft {
+    Draft {
+        action: "Find out first whether the network limits each flow: what else fits is named in the \
+                 finding. Each redo thread is shipped by one connection, so more connections do not \
+                 help it; they do help instantiation."
+            .to_owned(),
+        commands: vec![ask(format!(
+            "Is there a shaper, policer or QoS class that works per flow between the redo addresses of \
+             {}? Measured: one connection {}, {} together {}.{}",
+            list(ways),
+            rate(limit.stream),
+            limit.num_conn,
+            rate(limit.aggregate),
+            ground.devices()
+        ))],
+        expected_effect: "A cause instead of a guess.".to_owned(),
+        how_to_verify: ground.again(),
+        how_to_undo: "Nothing is changed.".to_owned(),
+        risk: "None: it only asks.".to_owned(),
+        ..Draft::default()
+    }
+}
+
 /// What exceeds the path in a direction: a need, or a copy that has to be in time.
 fn beyond(
     ground: &Ground<'_>,
@@ -148,7 +211,8 @@ fn beyond(
 }
 
 pub(super) fn more_bandwidth(ground: &Ground<'_>) -> Option<Draft> {
-    let short: Vec<_> = ground.findings.iter().filter_map(|link| beyond(ground, link)).collect();
+    let sure = ground.findings.iter().filter(|link| is_sure(link));
+    let short: Vec<_> = sure.filter_map(|link| beyond(ground, link)).collect();
     if short.is_empty() {
         return None;
     }
@@ -210,23 +274,8 @@ pub(super) fn find_losses(ground: &Ground<'_>) -> Option<Draft> {
 
 /// Where the network and not a node holds the rate, less redo is a way out.
 pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
-    let held_by_network = |finding: &Finding, required: BytesPerSecond| {
-        ground.analysis.findings.iter().filter(|one| one.direction == finding.direction).any(
-            |one| match (one.id, &one.detail) {
-                (FindingId::PerFlowLimit | FindingId::LossLimited, _) => true,
-                (FindingId::LinkLimited, Detail::Limit(carried)) => carried.0 < required.0,
-                _ => false,
-            },
-        )
-    };
-    let factor = ground
-        .findings
-        .iter()
-        .flat_map(|finding| finding.needs.iter().map(move |need| (finding, need)))
-        .filter(|(finding, need)| held_by_network(finding, need.required))
-        .filter_map(|(_, need)| Some(need.required.0 / need.measured?.0))
-        .max_by(f64::total_cmp)?;
-    factor.is_finite().then(|| Draft {
+    let factor = ground.shrink_factor()?;
+    Some(Draft {
         action: format!(
             "If the network cannot be changed: redo transport compression (COMPRESSION=ENABLE in \
              LOG_ARCHIVE_DEST_n). It has to shrink the redo by a factor of {factor:.1} to meet the \
@@ -237,53 +286,10 @@ pub(super) fn compress_redo(ground: &Ground<'_>) -> Option<Draft> {
                           it on archived logs first (gzip -1 shows the order of it)."
             .to_owned(),
         how_to_verify: "Transport lag in V$DATAGUARD_STATS at peak time.".to_owned(),
-        how_to_undo: "COMPRESSION=DISABLE in the same destination.".to_owned(),
+        how_to_undo: "The former value of the destination.".to_owned(),
         risk: "Processor time on the primary, which can lengthen the transport lag.".to_owned(),
         needs_root: false,
         licence: Some("Oracle Advanced Compression"),
-    })
-}
-
-pub(super) fn rman_channels(ground: &Ground<'_>) -> Option<Draft> {
-    let direction = Direction::PrimaryToStandby;
-    let recommended: Vec<u32> =
-        ground.case.pairs().filter_map(|pair| ground.case.recommended(pair, direction)).collect();
-    let channels: u32 = recommended.iter().sum();
-    let (_, best) = ground.case.best(direction)?;
-    if channels < 2 {
-        return None;
-    }
-    let copying = ground.findings.iter().find_map(|finding| match finding.detail {
-        Detail::Instantiation { quiet_seconds, busy_seconds, .. } => Some(format!(
-            " Copying the database then takes {} to {}.",
-            long_time(quiet_seconds),
-            long_time(busy_seconds)
-        )),
-        _ => None,
-    });
-    Some(Draft {
-        action: format!(
-            "Use {} for the copy of the database: {} per pair of nodes gives the highest rate.",
-            count(channels, "RMAN channel"),
-            list(&recommended.iter().map(ToString::to_string).collect::<Vec<_>>())
-        ),
-        commands: vec![Command {
-            nodes: ground.primaries(),
-            kind: CommandKind::Rman,
-            lines: vec![format!("CONFIGURE DEVICE TYPE DISK PARALLELISM {channels};")],
-        }],
-        expected_effect: format!(
-            "Up to {} from {direction} as far as storage follows.{}",
-            rate(best.rate),
-            copying.unwrap_or_default()
-        ),
-        how_to_verify: "The rate of the duplication in V$SESSION_LONGOPS.".to_owned(),
-        how_to_undo: "CONFIGURE DEVICE TYPE DISK CLEAR;".to_owned(),
-        risk: "The copy can fill the path: redo transport and others then share what is left. \
-               SECTION SIZE lets channels share large files."
-            .to_owned(),
-        needs_root: false,
-        licence: None,
     })
 }
 

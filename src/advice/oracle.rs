@@ -5,18 +5,40 @@ use crate::analysis::finding::{Detail, Finding, FindingId};
 use crate::analysis::words::percent;
 use crate::plan::need::Transport;
 
-/// Oracle recommends at least 8 to 10 s; shorter ones end in ORA-16198 during a pause.
-const NET_TIMEOUT_LEAST_SECONDS: u32 = 10;
 const SDU: u32 = 65_535;
 
+/// The present value of every destination, which has to be kept and is the way back.
+const SHOW_DESTINATIONS: &str = "SHOW PARAMETER log_archive_dest_";
+
 impl Ground<'_> {
-    fn is_sync(&self) -> bool {
-        let need = self.case.setup().need.as_ref();
-        need.is_some_and(|need| need.transport != Transport::Async)
+    /// The attributes of the transport that the need states; `None` for ASYNC.
+    fn sync_mode(&self) -> Option<&'static str> {
+        match self.case.setup().need.as_ref()?.transport {
+            Transport::Async => None,
+            Transport::Sync => Some("SYNC AFFIRM"),
+            Transport::Fastsync => Some("SYNC NOAFFIRM"),
+        }
+    }
+
+    /// A change of one attribute of a destination, whose others stay. It names no number, so that it
+    /// cannot be run as it is.
+    fn destination(&self, attribute: &str) -> Command {
+        Command {
+            nodes: self.primaries(),
+            kind: CommandKind::Sqlplus,
+            lines: vec![
+                SHOW_DESTINATIONS.to_owned(),
+                format!(
+                    "ALTER SYSTEM SET LOG_ARCHIVE_DEST_n='SERVICE=… {attribute} …' SCOPE=BOTH;"
+                ),
+            ],
+        }
     }
 }
 
+/// Only where the need states SYNC: a run that measures it to see does not ask for a change.
 pub(super) fn net_for_sync(ground: &Ground<'_>) -> Option<Draft> {
+    let mode = ground.sync_mode()?;
     let high = ground.findings.iter().find_map(|finding| match finding.detail {
         Detail::Commit { high_us, .. } => Some(high_us / 1e3),
         _ => None,
@@ -32,45 +54,48 @@ pub(super) fn net_for_sync(ground: &Ground<'_>) -> Option<Draft> {
         kind: CommandKind::TnsnamesOra,
         lines: vec![format!("(DESCRIPTION=(SDU={SDU})(ADDRESS=…)(CONNECT_DATA=…))")],
     };
-    let destination = Command {
-        nodes: ground.primaries(),
-        kind: CommandKind::Sqlplus,
-        lines: vec![format!(
-            "ALTER SYSTEM SET LOG_ARCHIVE_DEST_2='SERVICE=… SYNC NOAFFIRM \
-             NET_TIMEOUT={NET_TIMEOUT_LEAST_SECONDS} …' SCOPE=BOTH;"
-        )],
+    let fast = mode == "SYNC NOAFFIRM";
+    let (choice, risk) = match fast {
+        true => (
+            "",
+            "FASTSYNC loses what was only in the standby's memory if both sites fail at once. ",
+        ),
+        false => (
+            " FASTSYNC (SYNC NOAFFIRM) would take the standby's write out of the commit, where redo in \
+             its memory is protection enough; the need states AFFIRM, so no line here changes that.",
+            "",
+        ),
     };
     Some(Draft {
         action: format!(
-            "For SYNC: an SDU of {SDU} on both sides (it is negotiated to the smaller one; \
-             dynamically registered services take DEFAULT_SDU_SIZE of sqlnet.ora), standby redo logs \
-             with a single member on the fastest disk group, and FASTSYNC (SYNC NOAFFIRM) where \
-             redo in the standby's memory is protection enough. NET_TIMEOUT of at least 8 to 10 s: \
-             shorter ones leave the destination at the first pause (ORA-16198). Measured: up to \
-             {high:.2} ms per commit. With the broker, set LogXptMode and NetTimeout instead. The \
-             SDU brings nothing for ASYNC."
+            "For {mode}, as the need states it: an SDU of {SDU} on both sides, unless a larger one is \
+             set (it is negotiated to the smaller one; dynamically registered services take \
+             DEFAULT_SDU_SIZE of sqlnet.ora), and standby redo logs with a single member on the fastest \
+             disk group.{choice} Leave NET_TIMEOUT at its 30 s: below 15 to 20 s a destination is left at \
+             the first pause (ORA-16198). Measured: up to {high:.2} ms per commit. With the broker, set \
+             LogXptMode instead. The SDU brings nothing for ASYNC."
         ),
-        commands: vec![sqlnet, tnsnames, destination],
-        expected_effect: "Each redo write crosses the network as one message; without the write \
-                          before the answer, its time leaves the commit."
-            .to_owned(),
+        commands: vec![sqlnet, tnsnames, ground.destination(mode)],
+        expected_effect: "Each redo write crosses the network as one message.".to_owned(),
         how_to_verify: format!(
             "{}; then `log file sync` and `SYNC remote write` at peak, with and without SYNC",
             ground.again()
         ),
         how_to_undo:
-            "Remove the lines; ALTER SYSTEM with the former LOG_ARCHIVE_DEST_2; defer and \
-                      enable the destination."
+            "Put the former lines back; ALTER SYSTEM with the value that SHOW PARAMETER gave \
+                      before; defer and enable the destination."
                 .to_owned(),
-        risk: "FASTSYNC loses what was only in the standby's memory if both sites fail at once."
-            .to_owned(),
+        risk: format!(
+            "{risk}DEFAULT_SDU_SIZE holds for every new connection of these files, not only for redo; \
+             it costs memory per session."
+        ),
         needs_root: false,
         licence: None,
     })
 }
 
 pub(super) fn avoid_sync(ground: &Ground<'_>) -> Option<Draft> {
-    let finding = ground.findings.first().filter(|_| ground.is_sync())?;
+    let finding = ground.findings.first().filter(|_| ground.sync_mode().is_some())?;
     Some(Draft {
         action: format!(
             "Plan with ASYNC over this distance, or with a far sync instance near the primary that \
@@ -113,7 +138,17 @@ pub(super) fn weigh_encryption(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
+/// The command only where a need is missed and the network holds it: it needs a licence.
 pub(super) fn weigh_compression(ground: &Ground<'_>) -> Option<Draft> {
+    let commands: Vec<Command> = ground
+        .shrink_factor()
+        .map(|_| ground.destination("COMPRESSION=ENABLE"))
+        .into_iter()
+        .collect();
+    let how_to_undo = match commands.is_empty() {
+        true => "Nothing is changed.",
+        false => "ALTER SYSTEM with the value that SHOW PARAMETER gave before.",
+    };
     Some(Draft {
         action: format!(
             "Compress redo only where the network cannot carry it: COMPRESSION=ENABLE in \
@@ -122,18 +157,11 @@ pub(super) fn weigh_compression(ground: &Ground<'_>) -> Option<Draft> {
              hardly does.",
             costs(ground)
         ),
-        commands: vec![Command {
-            nodes: ground.primaries(),
-            kind: CommandKind::Sqlplus,
-            lines: vec![
-                "ALTER SYSTEM SET LOG_ARCHIVE_DEST_2='SERVICE=… COMPRESSION=ENABLE …' SCOPE=BOTH;"
-                    .to_owned(),
-            ],
-        }],
+        commands,
         expected_effect: "Fewer bytes on the network, by the factor that your redo shrinks by."
             .to_owned(),
         how_to_verify: "Transport lag in V$DATAGUARD_STATS at peak time.".to_owned(),
-        how_to_undo: "COMPRESSION=DISABLE in the same destination.".to_owned(),
+        how_to_undo: how_to_undo.to_owned(),
         risk: "A process that compresses more slowly than redo is made lengthens the lag."
             .to_owned(),
         licence: Some("Oracle Advanced Compression"),

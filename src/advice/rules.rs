@@ -1,6 +1,6 @@
 //! The table: which findings lead to which recommendation.
 
-use super::{Rule, buffers, host, network, oracle, way};
+use super::{Rule, buffers, host, network, oracle, rman, way};
 use crate::analysis::finding::FindingId::{
     AgentLeftBehind, Asymmetric, BackgroundTraffic, BbrWithoutFq, BelowDeclaredBandwidth,
     BufferCapped, BufferMaximumBelowNeed, Bufferbloat, BurstCredit, CauseUnknown, ClockSkew,
@@ -30,7 +30,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "rman-channels",
         on: &[PerFlowLimit, InstantiationInTime, InstantiationTooSlow],
-        recommend: network::rman_channels,
+        recommend: rman::channels,
     },
     Rule { id: "size-for-the-sustained-rate", on: &[BurstCredit], recommend: way::sustained },
     Rule { id: "spread-the-flows", on: &[HashImbalance], recommend: way::spread_flows },

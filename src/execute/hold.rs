@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redoline_proto::path::{HoldMtuEvent, HoldMtuJob, MtuHeld, MtuRestored};
-use redoline_proto::transfer::JobId;
+use redoline_proto::transfer::{JobId, StopCause};
 
 use super::failure;
 use crate::agents::client::{AgentClient, HoldMtuEvents};
@@ -12,7 +12,7 @@ use crate::agents::session::Agent;
 use crate::plan::node::NodeId;
 use crate::record::measurement::Failure;
 
-const PHASE: &str = "change the MTU";
+pub const PHASE: &str = "change the MTU";
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// One interface. Dropping it restores the MTU, too, but says nothing.
@@ -63,7 +63,8 @@ impl Hold {
         }
     }
 
-    /// Has the MTU restored; an `Err` says why it is not known to be what it was, and the way out.
+    /// Has the MTU restored; an `Err` says why it is not known to be what it was, with the way out,
+    /// or that it was not held until now.
     pub async fn release(&mut self) -> Result<(), String> {
         if self.over {
             return Ok(());
@@ -115,8 +116,22 @@ impl Hold {
     }
 }
 
+/// An interface that has its MTU back may have had it back too early: the agent says so.
 fn judge(held: Option<&MtuHeld>, restored: &MtuRestored) -> Result<(), String> {
     let Some(held) = held else { return Ok(()) };
+    // To be cancelled is how a hold ends.
+    let stopped = restored.stopped.as_ref().filter(|why| why.cause != StopCause::Cancelled);
+    match (not_as_it_was(held, restored), stopped) {
+        (found, None) => found,
+        (Ok(()), Some(why)) => Err(format!(
+            "the MTU of `{}` was not {} for the whole test: {}",
+            held.interface, held.now_bytes, why.text
+        )),
+        (Err(found), Some(why)) => Err(format!("{found} ({})", why.text)),
+    }
+}
+
+fn not_as_it_was(held: &MtuHeld, restored: &MtuRestored) -> Result<(), String> {
     let (interface, before) = (&held.interface, held.before_bytes);
     let found = match restored.now_bytes {
         Some(now) if now == before => return Ok(()),
@@ -128,6 +143,8 @@ fn judge(held: Option<&MtuHeld>, restored: &MtuRestored) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use redoline_proto::transfer::Stopped;
+
     use super::*;
 
     fn held() -> MtuHeld {
@@ -142,6 +159,20 @@ mod tests {
     fn an_mtu_that_is_what_it_was_is_nothing_to_warn_of() {
         assert_eq!(judge(Some(&held()), &restored(Some(1500))), Ok(()));
         assert_eq!(judge(None, &restored(Some(1500))), Ok(()), "it was never changed");
+    }
+
+    #[test]
+    fn an_mtu_that_was_back_before_the_test_was_over_is_a_hold_that_failed() {
+        for cause in [StopCause::System, StopCause::Deadline, StopCause::Peer] {
+            let text = "somebody else set the MTU of eth1 to 1500 meanwhile".to_owned();
+            let stopped = Some(Stopped { cause, text });
+            let back = MtuRestored { stopped, ..restored(Some(1500)) };
+            let text = judge(Some(&held()), &back).unwrap_err();
+            assert!(text.contains("was not 9000 for the whole test: somebody else"), "{text}");
+        }
+        let stopped = Some(Stopped { cause: StopCause::Cancelled, text: "cancelled".to_owned() });
+        let back = MtuRestored { stopped, ..restored(Some(1500)) };
+        assert_eq!(judge(Some(&held()), &back), Ok(()), "its controller ended it");
     }
 
     #[test]

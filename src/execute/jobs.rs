@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redoline_proto::encoding::Encoding;
 use redoline_proto::transfer::{
-    Acknowledge, Guard, JobId, Payload, ReceiveJob, SendJob, SocketRequest, Token,
+    Acknowledge, Guard, JobId, Payload, ReceiveJob, RedoWrite, SendJob, SocketRequest, Token,
 };
 use redoline_proto::units::{Bytes, BytesPerSecond, Share};
 
@@ -20,9 +20,6 @@ const GO_DEADLINE: Duration = Duration::from_secs(30);
 const DRAIN_DEADLINE: Duration = Duration::from_secs(15);
 /// Between two samples; batch means need many of them.
 const SAMPLE: Duration = Duration::from_millis(100);
-/// The slowest rate at which a scratch file for redo writes may be filled before it is given up.
-const SCRATCH_RATE_MIN: BytesPerSecond = BytesPerSecond(20e6);
-
 /// What is asked of both ends of every pair of a test.
 #[derive(Clone, Debug)]
 pub struct Test {
@@ -48,11 +45,11 @@ pub struct Test {
 }
 
 impl Test {
-    /// For the receiver to listen; a scratch file is filled before.
+    /// For the receiver to listen. A scratch file is filled before: the agent gives that up first,
+    /// so that what it says of it arrives.
     pub fn prepare_deadline(&self) -> Duration {
         let write = self.acknowledge.as_ref().and_then(|acknowledge| acknowledge.write.as_ref());
-        let fill = write.map(|write| write.file_bytes as f64 / SCRATCH_RATE_MIN.0);
-        PREPARE_DEADLINE + Duration::try_from_secs_f64(fill.unwrap_or(0.0)).unwrap_or_default()
+        write.map(RedoWrite::prepare_deadline).unwrap_or_default() + PREPARE_DEADLINE
     }
 
     /// From the barrier to the last event of either end.
@@ -111,5 +108,42 @@ pub fn send_job(ends: Ends<'_>, job: JobId, token: Token, port: u16, test: &Test
         stall_deadline: test.stall_deadline,
         encoding: test.encoding,
         compressible: test.compressible,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(acknowledge: Option<Acknowledge>) -> Test {
+        Test {
+            num_conn: 1,
+            duration: Duration::from_secs(10),
+            reading: Duration::from_secs(1),
+            message: Bytes(8192),
+            payload: Payload::Random,
+            socket: SocketRequest::default(),
+            rate: None,
+            bytes_max: None,
+            guard: Guard::default(),
+            acknowledge,
+            delay: None,
+            connect_deadline: CONNECT_DEADLINE,
+            stall_deadline: None,
+            encoding: None,
+            compressible: None,
+        }
+    }
+
+    #[test]
+    fn an_agent_that_fills_a_file_too_slowly_says_so_before_the_controller_gives_up() {
+        for file_bytes in [Bytes::MIB, Bytes::GIB, 1 << 40] {
+            let write = RedoWrite { dir: "/u02".to_owned(), file_bytes };
+            let agent = write.prepare_deadline();
+            let test = test(Some(Acknowledge { message_bytes: 8192, write: Some(write) }));
+            assert_eq!(test.prepare_deadline(), agent + PREPARE_DEADLINE);
+            assert!(test.go_deadline() > agent, "others wait for it at the barrier");
+        }
+        assert_eq!(test(None).prepare_deadline(), PREPARE_DEADLINE);
     }
 }

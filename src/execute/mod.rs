@@ -9,6 +9,7 @@ pub mod hold;
 pub mod jobs;
 pub mod looks;
 pub mod probe;
+pub mod promise;
 pub mod results;
 pub mod run;
 pub mod steps;

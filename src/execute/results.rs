@@ -7,6 +7,8 @@ use minijinja::value::Serde;
 use redoline_proto::units::BytesPerSecond;
 use serde::Serialize;
 
+use crate::analysis::case::{at_limit, is_plain};
+use crate::analysis::throughput::Summary;
 use crate::plan::node::{Direction, NodeId, Pair, PairId};
 
 /// Results by register, direction and pair (or node); of several for the same key the last counts.
@@ -15,7 +17,7 @@ pub struct Results {
     pairs: BTreeMap<String, Vec<(Direction, PairId, PairResult)>>,
     nodes: BTreeMap<String, Vec<(NodeId, NodeResult)>>,
     paths: Vec<PathResult>,
-    /// Round trips that were measured without a rate.
+    /// Of streams and of probes.
     rtts: Vec<(PairId, Duration)>,
 }
 
@@ -75,13 +77,21 @@ pub struct NodeResult {
     pub device_read_ratio: Option<f64>,
 }
 
-/// Of any throughput test, registered or not: what a bandwidth-delay product needs.
+/// Of a pair in any plain throughput test, registered or not: what a bandwidth-delay product needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathResult {
-    pub pair: PairId,
-    pub direction: Direction,
-    pub rate: BytesPerSecond,
-    pub min_rtt: Option<Duration>,
+struct PathResult {
+    direction: Direction,
+    rate: BytesPerSecond,
+    /// What the path carries: of several connections, and nothing of the runbook held them.
+    /// Otherwise the path carries at least this.
+    is_the_path: bool,
+}
+
+/// What is known of the rate of a direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carried {
+    Rate(BytesPerSecond),
+    AtLeast(BytesPerSecond),
 }
 
 impl Results {
@@ -110,26 +120,42 @@ impl Results {
         &mut results[place].1
     }
 
-    pub fn add_path(&mut self, path: PathResult) {
-        self.paths.push(path);
+    /// Rates and round trips of its pairs are what later bandwidth-delay products rest on. What waits
+    /// for answers, is slowed down or encoded tells a round trip only.
+    pub fn add_test(&mut self, test: &Summary) {
+        for pair in &test.pairs {
+            let Some(steady) = &pair.steady else { continue };
+            if let Some(rtt) = pair.rtt.min {
+                self.add_rtt(pair.pair, rtt);
+            }
+            if is_plain(test) {
+                self.paths.push(PathResult {
+                    direction: test.direction,
+                    rate: steady.rate,
+                    is_the_path: test.request.num_conn > 1 && !at_limit(test, pair),
+                });
+            }
+        }
     }
 
-    /// The shortest round trip of a path that was probed.
+    /// The shortest round trip of a stream or of a path that was probed.
     pub fn add_rtt(&mut self, pair: PairId, rtt: Duration) {
         self.rtts.push((pair, rtt));
     }
 
     /// The best steady rate so far in a direction.
-    pub fn best_rate(&self, direction: Direction) -> Option<BytesPerSecond> {
-        let rates = self.paths.iter().filter(|path| path.direction == direction);
-        rates.map(|path| path.rate).max_by(|a, b| a.0.total_cmp(&b.0))
+    pub fn carried(&self, direction: Direction) -> Option<Carried> {
+        let paths = || self.paths.iter().filter(|path| path.direction == direction);
+        let best = paths().map(|path| path.rate).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(match paths().any(|path| path.is_the_path) {
+            true => Carried::Rate(best),
+            false => Carried::AtLeast(best),
+        })
     }
 
     /// The shortest round trip seen on a pair, in either direction.
     pub fn min_rtt(&self, pair: PairId) -> Option<Duration> {
-        let streams = self.paths.iter().filter(|path| path.pair == pair);
-        let probes = self.rtts.iter().filter(|(probed, _)| *probed == pair);
-        streams.filter_map(|path| path.min_rtt).chain(probes.map(|(_, rtt)| *rtt)).min()
+        self.rtts.iter().filter(|(of, _)| *of == pair).map(|(_, rtt)| *rtt).min()
     }
 
     /// What the expressions of a step see for a pair: each register's result of that pair in that

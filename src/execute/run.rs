@@ -9,7 +9,8 @@ use redoline_proto::transfer::{Guard, JobId, Token};
 use redoline_proto::units::Bytes;
 
 use super::events::EventSender;
-use super::hold::Hold;
+use super::hold::{self, Hold};
+use super::promise::Promise;
 use super::results::Results;
 use super::transfer::Ends;
 use crate::agents::session::Agent;
@@ -36,8 +37,8 @@ pub struct Run<'a> {
     /// The time of day in minutes after midnight; an argument, so that tests can hold it.
     minute_of_day: fn() -> u16,
     sent: u64,
-    /// What the test that runs may send at most; charged whole when it is cut short.
-    promised: u64,
+    /// Of the test that runs, which is charged with what was heard of it when it is cut short.
+    promise: Promise,
     open_series: Vec<Series>,
     /// Interfaces whose MTU is not what it was.
     holds: Vec<Hold>,
@@ -58,7 +59,7 @@ impl<'a> Run<'a> {
             lost: BTreeMap::new(),
             minute_of_day,
             sent: 0,
-            promised: 0,
+            promise: Promise::default(),
             open_series: Vec::new(),
             holds: Vec::new(),
             measurements: 0,
@@ -193,7 +194,8 @@ impl<'a> Run<'a> {
 
     /// After a step that was cut short by its timeout or by Ctrl-C.
     pub async fn abandon_what_is_open(&mut self) {
-        self.sent += std::mem::take(&mut self.promised);
+        self.sent += std::mem::take(&mut self.promise).charge();
+        // Its failures are said as warnings; the step has failed already.
         self.release_holds().await;
         while let Some(series) = self.open_series.first().map(|open| open.id) {
             self.finish_series(series, StoppedBecause::Interrupted).await;
@@ -220,15 +222,19 @@ impl<'a> Run<'a> {
         self.holds[place].held().await
     }
 
-    /// Has every interface restored, the last one first, and says which is not as it was.
-    pub async fn release_holds(&mut self) {
+    /// Has every interface restored, the last one first, and says which is not as it was or was not
+    /// held until now. Gives the same as failures: what was measured meanwhile does not count.
+    pub async fn release_holds(&mut self) -> Vec<StepFailure> {
+        let mut failures = Vec::new();
         for hold in self.holds.iter_mut().rev() {
-            if let Err(text) = hold.release().await {
-                let node = Some(hold.node);
-                self.events.send(Event::Warning { node, text }).await;
-            }
+            let Err(text) = hold.release().await else { continue };
+            let node = Some(hold.node);
+            let failure = super::failure::could_not_measure(node, hold::PHASE, text.clone());
+            failures.push(StepFailure { pair: None, failure });
+            self.events.send(Event::Warning { node, text }).await;
         }
         self.holds.clear();
+        failures
     }
 
     pub async fn measured(&mut self, measurement: Measurement) {
@@ -243,14 +249,19 @@ impl<'a> Run<'a> {
         Guard { cpu_share_max: self.plan.limits.cpu, load_max: self.plan.limits.load }
     }
 
-    /// Before a test: what its senders may send. Without a limit nothing needs to be counted.
-    pub fn promise(&mut self, bytes: Option<Bytes>) {
-        self.promised = bytes.map_or(0, |bytes| bytes.0);
+    /// Before a test: what each of its senders may send. Without a limit nothing needs to be counted.
+    pub fn promise(&mut self, each: Option<Bytes>, senders: usize) {
+        self.promise = Promise::new(each, senders);
+    }
+
+    /// What is heard of the test that runs.
+    pub fn promised(&self) -> &Promise {
+        &self.promise
     }
 
     /// After it: what they did send.
     pub fn count_sent(&mut self, bytes: u64) {
-        self.promised = 0;
+        self.promise = Promise::default();
         self.sent += bytes;
     }
 

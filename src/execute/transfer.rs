@@ -13,6 +13,7 @@ use super::failure;
 use super::hearing::{both, hear_out, unexpected};
 use super::jobs::{PREPARE_DEADLINE, Test, receive_job, send_job};
 use super::looks::{End, Looks};
+use super::promise::Promise;
 use crate::agents::client::{AgentError, TransferEvents};
 use crate::agents::session::Agent;
 use crate::plan::node::{Direction, Node, PairId};
@@ -144,6 +145,7 @@ pub async fn run(
     connected: Connected<'_>,
     events: &EventSender,
     looks: Option<&Looks>,
+    promise: &Promise,
 ) -> PairTransfer {
     let Connected { ends, job, deadline, mut sending, mut receiving, mut transfer } = connected;
     if let Err(error) = ends.sender.client.go(job, PREPARE_DEADLINE).await {
@@ -152,6 +154,7 @@ pub async fn run(
         return transfer;
     }
     let heard = |end: End, batch: &Batch| {
+        promise.hear(end, batch);
         if let Some(looked) = looks.and_then(|l| l.hear(ends.direction, ends.pair, end, batch)) {
             let (step, direction) = (ends.step, ends.direction);
             events.show(Event::Looked { step, direction, half_width_share: looked.share });

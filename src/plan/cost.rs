@@ -87,13 +87,20 @@ struct Effort {
     waiting: Duration,
     /// Of it, time in which streams are sent.
     sending: TimeRange,
+    /// Of the most, time in which scratch files are filled.
+    filling: Duration,
+    /// When filling them is given up: it has a deadline of its own, whose explanation is to arrive.
+    prepare_deadline: Duration,
 }
 
 impl Effort {
     /// Three times what it was to take, and a minute.
     fn timeout(&self) -> Duration {
-        let busy = self.time.max.saturating_sub(self.waiting);
-        self.waiting.saturating_add(busy.saturating_mul(3)).saturating_add(Duration::from_secs(60))
+        let busy = self.time.max.saturating_sub(self.waiting).saturating_sub(self.filling);
+        self.waiting
+            .saturating_add(busy.saturating_mul(3))
+            .saturating_add(self.prepare_deadline)
+            .saturating_add(Duration::from_secs(60))
     }
 }
 
@@ -164,9 +171,14 @@ fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> Effort {
         None => (1, Duration::ZERO),
     };
     let (fewest, most) = (fewest.saturating_mul(rounds), most.saturating_mul(rounds));
+    // Each test makes and fills a file of its own.
+    let (fill, deadline) = match &spec.mode {
+        Mode::Sync(write) => (fill(Bytes(write.file_bytes)), write.prepare_deadline()),
+        Mode::Async | Mode::Fastsync => (Duration::ZERO, Duration::ZERO),
+    };
     let once = TimeRange {
         min: spec.time.shortest().saturating_mul(fewest),
-        max: (spec.time.longest() + AROUND_A_TEST).saturating_mul(most),
+        max: (spec.time.longest() + fill + AROUND_A_TEST).saturating_mul(most),
     };
     Effort {
         time: TimeRange {
@@ -178,7 +190,13 @@ fn of_tests(spec: &ThroughputSpec, (fewest, most): (u32, u32)) -> Effort {
             min: once.min.saturating_mul(repeats),
             max: spec.time.longest().saturating_mul(most.saturating_mul(repeats)),
         },
+        filling: fill.saturating_mul(most),
+        prepare_deadline: deadline.saturating_mul(most),
     }
+}
+
+fn fill(file: Bytes) -> Duration {
+    Duration::try_from_secs_f64(file.0 as f64 / FILL_RATE.0).unwrap_or_default()
 }
 
 /// How often one test is done for all its pairs to have been tested.
@@ -198,8 +216,8 @@ fn of_paths(spec: &PathSpec) -> Effort {
             min: probing.saturating_mul(pairs),
             max: (spec.deadline + spec.load + AROUND_A_TEST).saturating_mul(pairs),
         },
-        waiting: Duration::ZERO,
         sending: TimeRange { min: load, max: load },
+        ..Effort::default()
     }
 }
 
@@ -229,16 +247,19 @@ fn of_storage(spec: &StorageReadSpec) -> Effort {
     let nodes = u32::try_from(spec.nodes.len()).unwrap_or(u32::MAX);
     let reading = spec.duration.saturating_mul(points);
     let fill = match &spec.target {
-        StorageTarget::Scratch { size, .. } => {
-            Duration::try_from_secs_f64(size.0 as f64 / FILL_RATE.0).unwrap_or_default()
-        }
+        StorageTarget::Scratch { size, .. } => fill(*size),
         StorageTarget::File(_) | StorageTarget::Device(_) => Duration::ZERO,
     };
     let around = AROUND_A_TEST.saturating_mul(points);
-    without_sending(
+    let whole = without_sending(
         if nodes == 0 { Duration::ZERO } else { reading },
         (reading + fill + around).saturating_mul(nodes),
-    )
+    );
+    Effort {
+        filling: fill.saturating_mul(nodes),
+        prepare_deadline: spec.prepare_deadline().saturating_mul(nodes),
+        ..whole
+    }
 }
 
 /// The most that a step's streams can send. `None`: nothing that is stated bounds it.
@@ -292,8 +313,39 @@ fn scratch(step: &Step, plan: &Plan) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use redoline_proto::transfer::{Payload, RedoWrite};
+
     use super::*;
-    use crate::plan::step::Frequency;
+    use crate::plan::node::{NodeId, PairId};
+    use crate::plan::step::{BufferSize, Frequency, TestTime};
+
+    fn spec() -> ThroughputSpec {
+        ThroughputSpec {
+            pairs: vec![PairId(0)],
+            nodes: Nodes::Each,
+            both_directions: false,
+            num_conn: NumConn::Fixed(1),
+            time: TestTime::Fixed(Duration::from_secs(10)),
+            mode: Mode::Async,
+            delay: None,
+            network_timeout: None,
+            frequency: None,
+            interval: Duration::from_secs(1),
+            message: Bytes(8192),
+            payload: Payload::Random,
+            socket_buffer: BufferSize::Auto,
+            send_buffer: None,
+            receive_buffer: None,
+            congestion_control: None,
+            mtu: None,
+            dscp: None,
+            device: None,
+            source_port_base: None,
+            pacing: None,
+            encoding: None,
+            compressible: None,
+        }
+    }
 
     fn ladder(until: Until, from: u32, max: u32) -> NumConn {
         NumConn::Ladder(LadderSpec { until, from, step: 2, max, tolerance: 0.03 })
@@ -312,5 +364,40 @@ mod tests {
         let hours = |count: u64| Duration::from_secs(count * 3600);
         assert_eq!(Frequency { every: hours(1), during: hours(24) }.tests(), 24);
         assert_eq!(Frequency { every: hours(2), during: hours(5) }.tests(), 3);
+    }
+
+    fn sync(file_bytes: u64, tests: u32) -> Effort {
+        let write = RedoWrite { dir: "/u02".to_owned(), file_bytes };
+        of_tests(&ThroughputSpec { mode: Mode::Sync(write), ..spec() }, (tests, tests))
+    }
+
+    #[test]
+    fn each_test_that_writes_fills_a_file_of_its_own_first() {
+        let effort = sync(16_000_000_000, 4);
+        let seconds = (10 + 160 + 1) * 4;
+        assert_eq!(effort.time.max, Duration::from_secs(seconds));
+        assert_eq!(effort.sending.max, Duration::from_secs(40), "nothing is sent meanwhile");
+        assert_eq!(of_tests(&spec(), (4, 4)).time.max, Duration::from_secs(44));
+    }
+
+    #[test]
+    fn a_step_waits_for_every_file_for_as_long_as_its_agents_do() {
+        for file_bytes in [1 << 20, 16 << 30, 1 << 40] {
+            let write = RedoWrite { dir: String::new(), file_bytes };
+            let agents = write.prepare_deadline() * 4;
+            assert!(sync(file_bytes, 4).timeout() > agents + Duration::from_secs(44));
+        }
+        let size = Bytes(64 << 30);
+        let reads = StorageReadSpec {
+            nodes: vec![NodeId(0), NodeId(1)],
+            target: StorageTarget::Scratch { dir: "/u02".to_owned(), size },
+            patterns: vec![StoragePattern::DirectPath],
+            block: Bytes(8192),
+            request: Bytes(1 << 20),
+            sessions: vec![1],
+            slots: vec![1],
+            duration: Duration::from_secs(10),
+        };
+        assert!(of_storage(&reads).timeout() > reads.prepare_deadline() * 2);
     }
 }

@@ -92,12 +92,21 @@ fn bdp_without_source(drafts: &[Draft]) -> Faults {
         if uses_bdp(&draft.step.action, test) && !measured.contains(&direction) {
             faults.push(problem::bdp_without_source(draft.place, direction));
         }
-        // What waits for each message says little of what the path carries.
-        if !test.mode.acknowledged() {
+        if tells_a_rate(test) {
             measured.push(direction);
         }
     }
     faults
+}
+
+/// What waits for each message, is slowed down, encoded or shared says little of what a path carries.
+fn tells_a_rate(test: &ThroughputSpec) -> bool {
+    !test.mode.acknowledged()
+        && !test.both_directions
+        && test.nodes != Nodes::AllToOne
+        && test.delay.is_none()
+        && test.pacing.is_none()
+        && test.encoding.is_none()
 }
 
 fn uses_bdp(action: &Action, test: &ThroughputSpec) -> bool {

@@ -385,6 +385,19 @@ pub struct StorageReadSpec {
     pub duration: Duration,
 }
 
+impl StorageReadSpec {
+    /// For one node to open its target, or to make and fill its scratch file: no storage of a database
+    /// is slower than 20 MB/s.
+    pub fn prepare_deadline(&self) -> Duration {
+        const BYTES_PER_SECOND_MIN: u64 = 20_000_000;
+        let filled = match &self.target {
+            StorageTarget::Scratch { size, .. } => size.0,
+            StorageTarget::File(_) | StorageTarget::Device(_) => 0,
+        };
+        Duration::from_secs(60 + filled / BYTES_PER_SECOND_MIN)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertSpec {
     /// Those on which the steps whose results it reads are done.

@@ -296,7 +296,8 @@ pub static REPORT: Table = Table {
         Kind::List(&FORMAT),
         "[html, markdown, json]",
         "The files.",
-    )],
+    )
+    .oratcptest("-output")],
 };
 
 const FORMAT: Kind = Kind::Choice { now: &["html", "markdown", "json"], later: &[] };

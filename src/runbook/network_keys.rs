@@ -72,7 +72,7 @@ pub static THROUGHPUT: Table = Table {
         Key::optional(
             "write",
             Kind::Table(&WRITE),
-            "Where the receiver writes each message of `mode: sync`.",
+            "Where the receiver writes each message of `mode: sync`. oratcptest also writes with ASYNC; here that is refused, since nobody waits for those writes and a slow disk would pass for a slow network.",
         )
         .oratcptest("-write"),
         Key::with_default(
@@ -118,7 +118,7 @@ pub static THROUGHPUT: Table = Table {
             "message_length",
             Kind::OneOrMore(&MESSAGE),
             "1 MiB",
-            "Of each message; a list measures each. In SYNC modes, unless given: `need.redo.write_size`, and twice that.",
+            "Of each message; a list measures each. In SYNC modes, unless given: `need.redo.write_size`, and twice that. oratcptest also takes 0; here that is refused, since a message without a byte has no rate: `path` measures round trips.",
         )
         .oratcptest("-length"),
         Key::with_default(

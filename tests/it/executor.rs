@@ -10,10 +10,11 @@ use redoline::agents::session::Greeting;
 use redoline::execute::events::{EventSender, QUEUE};
 use redoline::execute::{Surroundings, execute};
 use redoline::plan::expression::Expression;
-use redoline::plan::node::{Direction, PairId};
+use redoline::plan::need::TimeWindow;
+use redoline::plan::node::{Direction, NodeId, PairId};
 use redoline::plan::step::{
-    Action, AssertSpec, Frequency, LadderSpec, Mode, NumConn, PathSpec, Step, TestTime,
-    ThroughputSpec, Until,
+    Action, AssertSpec, Frequency, LadderSpec, Mode, NumConn, PathSpec, Step, StorageReadSpec,
+    TestTime, ThroughputSpec, Until,
 };
 use redoline::plan::{Options, Plan, from_texts};
 use redoline::record::event::{DATA_PORT_REFUSED, Event, FORMAT, Moment, StepOutcome};
@@ -21,6 +22,7 @@ use redoline::record::measurement::{StoppedBecause, Throughput, Variable};
 use redoline::record::run::RunRecord;
 use redoline::record::setup::Setup;
 use redoline::runbook::source::Source;
+use redoline_proto::storage::{StoragePattern, StorageTarget};
 use redoline_proto::transfer::RedoWrite;
 use redoline_proto::units::Bytes;
 use tokio::sync::mpsc;
@@ -90,6 +92,11 @@ standby:
 }
 
 fn run(plan: &Plan) -> RunRecord {
+    run_with(plan, || 0, |_| false)
+}
+
+/// `minute_of_day`: the controller's clock. The run is cancelled at the first event that is `enough`.
+fn run_with(plan: &Plan, minute_of_day: fn() -> u16, enough: fn(&Event) -> bool) -> RunRecord {
     let path = Path::new(env!("CARGO_BIN_EXE_redoline"));
     let itself = Executable::read(path, Role::Controller).unwrap();
     let surroundings = Surroundings {
@@ -102,14 +109,18 @@ fn run(plan: &Plan) -> RunRecord {
             commit: "0",
         },
         cancel: CancellationToken::new(),
-        minute_of_day: || 0,
+        minute_of_day,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (queue, mut events) = mpsc::channel(QUEUE);
+        let cancel = surroundings.cancel.clone();
         let reading = tokio::spawn(async move {
             let mut moments = Vec::new();
             while let Some(event) = events.recv().await {
+                if enough(&event) {
+                    cancel.cancel();
+                }
                 moments.push(Moment { unix_ms: 0, event });
             }
             moments
@@ -282,4 +293,63 @@ fn a_port_that_is_refused_although_the_receiver_listens_is_told_apart() {
     for part in ["connection refused", "right1", "TCP ports 15551 to 15560"] {
         assert!(failure.text.contains(part), "{}", failure.text);
     }
+}
+
+#[test]
+fn a_step_that_is_cut_short_leaves_the_other_steps_their_bytes() {
+    let mut plan = plan("OWN.21", |_| ());
+    plan.limits.bytes = Some(Bytes(500 * Bytes::GIB));
+    let short = plan.steps[0].clone();
+    let step = &mut plan.steps[0];
+    step.timeout = Duration::from_secs(2);
+    let Action::Throughput(spec) = &mut step.action else { panic!() };
+    spec.time = TestTime::Fixed(Duration::from_secs(60));
+    plan.steps.push(short);
+    let record = run(&plan);
+    assert!(matches!(record.steps[0].outcome, Some(StepOutcome::Failed { .. })));
+    assert_eq!(record.steps[1].outcome, Some(StepOutcome::Passed));
+}
+
+#[test]
+fn a_repetition_outside_the_window_is_left_out_and_the_next_is_tried() {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let minute_of_day = || match ASKED.fetch_add(1, Ordering::Relaxed) {
+        0 => 12 * 60,
+        _ => 0,
+    };
+    let frequency = Frequency { every: Duration::from_secs(1), during: Duration::from_secs(10) };
+    let mut plan = plan("OWN.21", |spec| spec.frequency = Some(frequency));
+    plan.limits.window = Some(TimeWindow { from_minute: 22 * 60, to_minute: 5 * 60 });
+    let record = run_with(&plan, minute_of_day, |event| matches!(event, Event::Measured { .. }));
+    let series = &record.series[0];
+    assert_eq!(series.points[0].measurement, None);
+    let why = series.points[0].remark.as_deref();
+    assert_eq!(why, Some("it is outside the runbook's window for tests"));
+    assert_eq!(record.throughputs().count(), 1);
+}
+
+#[test]
+fn the_points_of_a_storage_step_that_is_cut_short_are_kept_as_its_series() {
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = scratch.path().to_str().unwrap().to_owned();
+    let mut plan = plan("OWN.21", |_| ());
+    plan.steps[0].action = Action::StorageRead(StorageReadSpec {
+        nodes: vec![NodeId(0)],
+        target: StorageTarget::Scratch { dir, size: Bytes(8 * Bytes::MIB) },
+        patterns: vec![StoragePattern::SingleBlock],
+        block: Bytes(8192),
+        request: Bytes(1 << 20),
+        sessions: vec![1, 2, 3, 4, 5, 6, 7, 8],
+        slots: Vec::new(),
+        duration: Duration::from_millis(500),
+    });
+    let record = run_with(&plan, || 0, |event| matches!(event, Event::Measured { .. }));
+    assert!(matches!(record.steps[0].outcome, Some(StepOutcome::Failed { .. })));
+    let series = &record.series[0];
+    assert_eq!(
+        (series.variable, series.stopped_because),
+        (Variable::Sessions, StoppedBecause::Interrupted)
+    );
+    assert_eq!(series.node, Some(NodeId(0)));
+    assert_eq!(series.points[0].measurement.map(|id| id.0), Some(1));
 }

@@ -59,8 +59,9 @@ async fn of_group(
     let mut found = Found::default();
     let mut go_on = outer(run, at, spec, pairs, num_conn, (series, as_it_is), &mut found).await;
     if go_on {
-        go_on = inner(run, at, spec, pairs, num_conn, series, &mut found).await;
-        run.release_holds().await;
+        let inner = inner(run, at, spec, pairs, num_conn).await;
+        let released = run.release_holds().await;
+        go_on = take_inner(run, series, spec.mtu, inner, released, &mut found);
     }
     if go_on {
         outer(run, at, spec, pairs, num_conn, (series, as_it_is), &mut found).await;
@@ -90,6 +91,9 @@ async fn outer(
     take(run, series, mtu, measured, found)
 }
 
+/// What the point at the new MTU came to; the outer `Err` says why there is nothing to measure.
+type Inner = Result<Result<Measured, Vec<StepFailure>>, String>;
+
 /// At the new MTU, held on both ends until the step lets go of it.
 async fn inner(
     run: &mut Run<'_>,
@@ -97,35 +101,51 @@ async fn inner(
     spec: &InterfaceMtuSpec,
     pairs: &[PairId],
     num_conn: u32,
-    series: u32,
-    found: &mut Found,
-) -> bool {
+) -> Inner {
     let mtu = spec.mtu;
+    let failed = |failure| Ok(Err(vec![failure]));
     if let Err(failure) = hold(run, at, spec, pairs).await {
-        run.add_point(series, point(Some(mtu), None, Some(failure.failure.text.clone())));
-        found.failures.push(failure);
-        return false;
+        return failed(failure);
     }
     let back = spec.throughput.both_directions;
     match carried::why_not(run, at, pairs, mtu, back).await {
         Ok(None) => (),
-        Ok(Some(why_not)) => {
-            run.add_point(series, point(Some(mtu), None, Some(why_not)));
-            return false;
-        }
-        Err(failure) => {
-            run.add_point(series, point(Some(mtu), None, Some(failure.failure.text.clone())));
-            found.failures.push(failure);
-            return false;
-        }
+        Ok(Some(why_not)) => return Err(why_not),
+        Err(failure) => return failed(failure),
     }
     let patience = spec.throughput.network_timeout.unwrap_or(STALL_DEADLINE);
     let throughput = ThroughputSpec {
         network_timeout: Some(patience.min(STALL_DEADLINE)),
         ..spec.throughput.clone()
     };
-    let measured = test(run, at, &throughput, pairs, num_conn, Some(mtu)).await;
-    take(run, series, Some(mtu), measured, found)
+    Ok(test(run, at, &throughput, pairs, num_conn, Some(mtu)).await)
+}
+
+/// `released`: what is wrong with the interfaces since. Nobody knows at which MTU was measured then,
+/// nor at which the next test would be.
+fn take_inner(
+    run: &mut Run<'_>,
+    series: u32,
+    mtu: u32,
+    inner: Inner,
+    released: Vec<StepFailure>,
+    found: &mut Found,
+) -> bool {
+    let all_well = released.is_empty();
+    let go_on = match inner {
+        Ok(Ok(_)) if !all_well => {
+            let remark = released.first().map(|failure| failure.failure.text.clone());
+            run.add_point(series, point(Some(mtu), None, remark));
+            false
+        }
+        Ok(measured) => take(run, series, Some(mtu), measured, found),
+        Err(why_not) => {
+            run.add_point(series, point(Some(mtu), None, Some(why_not)));
+            false
+        }
+    };
+    found.failures.extend(released);
+    go_on && all_well
 }
 
 fn take(

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use redoline_proto::transfer::SocketRequest;
-use redoline_proto::units::{Bytes, BytesPerSecond};
+use redoline_proto::units::BytesPerSecond;
 
 use super::At;
 use super::announce;
@@ -13,7 +13,6 @@ use crate::analysis::sync;
 use crate::analysis::throughput::{Summary, summarise};
 use crate::execute::failure;
 use crate::execute::looks::Looks;
-use crate::execute::results::PathResult;
 use crate::execute::run::Run;
 use crate::execute::transfer::{self, Connected};
 use crate::plan::node::{Direction, PairId};
@@ -118,7 +117,7 @@ async fn keep(
         let sync = sync::summarise(&throughput.request, transfer);
         of_pair.sync = of_pair.sync.take().or(sync);
     }
-    remember_paths(run, &throughput, &summary);
+    run.results.add_test(&summary);
     let socket_buffer_bytes = throughput.request.socket.socket_buffer_bytes;
     run.measured(Measurement::Throughput(Box::new(throughput))).await;
     let failures = Vec::new();
@@ -151,8 +150,7 @@ async fn transfer_all(
 ) -> Vec<(Direction, Vec<PairTransfer>)> {
     let directions = directions(at, spec);
     let test = test(run, spec, pairs, parameters);
-    let senders = (pairs.len() * directions.len()) as u64;
-    run.promise(test.bytes_max.map(|each| Bytes(each.0.saturating_mul(senders))));
+    run.promise(test.bytes_max, pairs.len() * directions.len());
     let of_direction = |direction: &Direction| {
         let direction = *direction;
         pairs.iter().map(move |pair| (direction, *pair))
@@ -174,7 +172,9 @@ async fn transfer_all(
     let looks = looks(spec, &directions, &connected);
     let running = connected.into_iter().map(|pair| async {
         match pair {
-            Ok(connected) => transfer::run(connected, &run.events, looks.as_ref()).await,
+            Ok(connected) => {
+                transfer::run(connected, &run.events, looks.as_ref(), run.promised()).await
+            }
             Err(failed) => failed,
         }
     });
@@ -203,23 +203,6 @@ fn failed(pair: PairId, failure: Failure) -> PairTransfer {
         sender: Default::default(),
         receiver: Default::default(),
         failure: Some(failure),
-    }
-}
-
-/// Rates and round trips of single pairs are what later bandwidth-delay products rest on; an encoded
-/// payload is not what the path carried.
-fn remember_paths(run: &mut Run<'_>, throughput: &Throughput, summary: &Summary) {
-    if throughput.request.encoding.is_some() {
-        return;
-    }
-    for (transfer, of_pair) in throughput.pairs.iter().zip(&summary.pairs) {
-        let Some(steady) = &of_pair.steady else { continue };
-        run.results.add_path(PathResult {
-            pair: transfer.pair,
-            direction: throughput.direction,
-            rate: steady.rate,
-            min_rtt: of_pair.rtt.min,
-        });
     }
 }
 

@@ -125,11 +125,11 @@ async fn stream(
         encoding: None,
         compressible: None,
     };
-    run.promise(test.bytes_max);
+    run.promise(test.bytes_max, 1);
     let (job, token) = run.next_job();
     let ends = run.ends(pair, at.direction, at.index)?;
     let transfer = match transfer::connect(ends, job, token, &test).await {
-        Ok(connected) => transfer::run(connected, &run.events, None).await,
+        Ok(connected) => transfer::run(connected, &run.events, None, run.promised()).await,
         Err(failed) => failed,
     };
     run.count_sent(sent(&transfer));

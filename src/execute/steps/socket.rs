@@ -7,6 +7,7 @@ use redoline_proto::units::BytesPerSecond;
 
 use super::At;
 use crate::analysis::bdp;
+use crate::execute::results::Carried;
 use crate::execute::run::Run;
 use crate::plan::node::PairId;
 use crate::plan::step::{BufferSize, ThroughputSpec};
@@ -73,19 +74,26 @@ impl Buffers {
     }
 }
 
-/// The best steady rate so far in this direction, else the need, else the declared bandwidth; times
-/// the shortest round trip seen on the pair.
+/// The best steady rate so far in this direction; where nothing has told what the path carries, the
+/// highest of it, the need and the declared bandwidth. Times the shortest round trip seen on the pair.
 fn times_bdp(run: &Run<'_>, at: At<'_>, pair: PairId, factor: f64) -> Result<u64, String> {
-    let rate = run
-        .results
-        .best_rate(at.direction)
-        .or_else(|| needed_rate(run))
-        .or(run.plan.configuration.network.bandwidth)
+    let declared = run.plan.configuration.network.bandwidth;
+    let rate = rate(run.results.carried(at.direction), [needed_rate(run), declared])
         .ok_or("a multiple of the BDP needs a rate: measure one first, or state a need")?;
     let rtt = run.min_rtt(pair, at.direction).ok_or(
         "a multiple of the BDP needs a round-trip time, and none was measured on the pair",
     )?;
     Ok(bdp::times_bdp(factor, rate, rtt).0)
+}
+
+fn rate(carried: Option<Carried>, stated: [Option<BytesPerSecond>; 2]) -> Option<BytesPerSecond> {
+    let at_least = match carried {
+        Some(Carried::Rate(rate)) => return Some(rate),
+        Some(Carried::AtLeast(rate)) => Some(rate),
+        None => None,
+    };
+    let known = stated.into_iter().chain([at_least]).flatten();
+    known.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn needed_rate(run: &Run<'_>) -> Option<BytesPerSecond> {
@@ -131,4 +139,23 @@ pub fn not_testable(run: &Run<'_>, pair: PairId, mtu: u32) -> Option<String> {
             })
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_path_was_seen_to_carry_outweighs_the_need_and_the_declared_bandwidth() {
+        let (need, declared) = (Some(BytesPerSecond(20.0)), Some(BytesPerSecond(30.0)));
+        let of = |carried, stated| rate(carried, stated).map(|rate| rate.0);
+        let carried = Some(Carried::Rate(BytesPerSecond(10.0)));
+        assert_eq!(of(carried, [need, declared]), Some(10.0));
+        let at_least = |rate| Some(Carried::AtLeast(BytesPerSecond(rate)));
+        assert_eq!(of(at_least(10.0), [need, declared]), Some(30.0), "held by the runbook");
+        assert_eq!(of(at_least(10.0), [need, None]), Some(20.0));
+        assert_eq!(of(at_least(40.0), [need, declared]), Some(40.0));
+        assert_eq!(of(None, [need, None]), Some(20.0));
+        assert_eq!(of(None, [None, None]), None);
+    }
 }

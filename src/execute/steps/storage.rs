@@ -17,14 +17,13 @@ use crate::plan::node::NodeId;
 use crate::plan::step::StorageReadSpec;
 use crate::record::event::{Event, StepFailure};
 use crate::record::measurement::{
-    Failure, FailureCause, Measurement, Series, SeriesKind, SeriesPoint, StoppedBecause,
+    Failure, FailureCause, Measurement, MeasurementId, Series, SeriesPoint, StoppedBecause,
     StorageRead, Variable,
 };
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
-/// The slowest rate at which a scratch file may be filled before it is given up.
-const SCRATCH_RATE_MIN: BytesPerSecond = BytesPerSecond(20e6);
-const PREPARE_DEADLINE_MIN: Duration = Duration::from_secs(60);
+/// Between two events; the whole step has a deadline of its own.
+const EVENT_DEADLINE: Duration = Duration::from_secs(600);
 /// Between a point's end and its result.
 const POINT_MARGIN: Duration = Duration::from_secs(15);
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -45,10 +44,12 @@ pub async fn run(run: &mut Run<'_>, at: At<'_>, spec: &StorageReadSpec) -> Vec<S
     failures
 }
 
-/// The points of one node, as far as they came.
+/// What is known of one node's reads so far.
+#[derive(Default)]
 struct Reading {
     prepared: Option<StoragePrepared>,
-    points: Vec<(StoragePattern, SeriesPoint)>,
+    /// One for each pattern of several points; a single point is no series.
+    series: Vec<(StoragePattern, u32)>,
 }
 
 async fn read_node(
@@ -59,7 +60,7 @@ async fn read_node(
 ) -> Result<(), Failure> {
     run.may_start()?;
     let points = points(spec);
-    let prepare_deadline = prepare_deadline(&spec.target);
+    let prepare_deadline = spec.prepare_deadline();
     announce(run, at, spec, node, &points).await;
     let (job, _) = run.next_job();
     let job = StorageJob {
@@ -81,13 +82,19 @@ async fn read_node(
         .map_err(|error| failure::of_agent(agent, phase, &error))?;
     let each = points.iter().map(|point| Duration::from_millis(point.duration_ms) + POINT_MARGIN);
     let whole = prepare_deadline + each.sum::<Duration>();
-    let mut reading = Reading { prepared: None, points: Vec::new() };
+    let mut reading = Reading::default();
     let heard = timeout(whole, hear_out(run, at, spec, node, &mut events, &mut reading)).await;
     let outcome = heard.unwrap_or_else(|_| {
         let text = format!("no result within {} s", whole.as_secs());
         Err(failure::could_not_measure(Some(node), phase, text))
     });
-    finish_series(run, at, node, reading.points, outcome.is_ok()).await;
+    let why = match outcome.is_ok() {
+        true => StoppedBecause::AllValues,
+        false => StoppedBecause::Failure,
+    };
+    for (_, series) in reading.series {
+        run.finish_series(series, why).await;
+    }
     outcome
 }
 
@@ -101,7 +108,7 @@ async fn hear_out(
 ) -> Result<(), Failure> {
     let phase = "read storage";
     loop {
-        let event = match events.next(PREPARE_DEADLINE_MIN * 10).await {
+        let event = match events.next(EVENT_DEADLINE).await {
             Ok(event) => event,
             Err(error) => return Err(failure::of_agent(run.agent(node)?, phase, &error)),
         };
@@ -115,7 +122,7 @@ async fn hear_out(
                     let text = "the agent answered out of order";
                     return Err(failure::could_not_measure(Some(node), phase, text));
                 };
-                keep(run, at, spec, node, prepared, *result, &mut reading.points).await;
+                keep(run, at, spec, node, prepared, *result, &mut reading.series).await;
             }
             Some(StorageEvent::End { stopped: None }) => return Ok(()),
             Some(StorageEvent::End { stopped: Some(stopped) }) => {
@@ -136,26 +143,16 @@ async fn keep(
     node: NodeId,
     prepared: StoragePrepared,
     result: StorageResult,
-    points: &mut Vec<(StoragePattern, SeriesPoint)>,
+    series: &mut Vec<(StoragePattern, u32)>,
 ) {
     let id = run.next_measurement();
-    let point = result.point;
+    add_point(run, at, spec, node, (id, &result.point), series);
     let rate = Bytes(result.bytes).over(Duration::from_nanos(result.elapsed_ns));
     if let Some(rate) = rate {
         let (pair, node, direction) = (None, Some(node), None);
         run.events.show(Event::Live { step: at.index, pair, node, direction, rate });
     }
     remember(run, at, node, &result, rate);
-    let label = point.outstanding.to_string();
-    points.push((
-        point.pattern,
-        SeriesPoint {
-            value: Some(point.outstanding.into()),
-            label,
-            measurement: Some(id),
-            remark: None,
-        },
-    ));
     let target = spec.target.clone();
     let read = StorageRead { id, step: at.index, node, target, prepared, result };
     run.measured(Measurement::StorageRead(Box::new(read))).await;
@@ -190,42 +187,39 @@ fn remember(
     }
 }
 
-/// A single point is no series.
-async fn finish_series(
+/// To the series of its pattern, which begins with its first point: one that is cut short is kept.
+fn add_point(
     run: &mut Run<'_>,
     at: At<'_>,
+    spec: &StorageReadSpec,
     node: NodeId,
-    points: Vec<(StoragePattern, SeriesPoint)>,
-    whole: bool,
+    (id, point): (MeasurementId, &StoragePoint),
+    series: &mut Vec<(StoragePattern, u32)>,
 ) {
-    for (pattern, variable) in [
-        (StoragePattern::SingleBlock, Variable::Sessions),
-        (StoragePattern::DirectPath, Variable::Slots),
-    ] {
-        let of_pattern: Vec<SeriesPoint> =
-            points.iter().filter(|(p, _)| *p == pattern).map(|(_, point)| point.clone()).collect();
-        if of_pattern.len() < 2 {
-            continue;
-        }
-        let series = run.begin_series(Series {
-            id: 0,
-            step: at.index,
-            kind: SeriesKind::Sweep,
-            variable,
-            direction: None,
-            pair: None,
-            node: Some(node),
-            points: of_pattern,
-            tolerance: None,
-            until: Default::default(),
-            stopped_because: StoppedBecause::Interrupted,
-        });
-        let why = match whole {
-            true => StoppedBecause::AllValues,
-            false => StoppedBecause::Failure,
-        };
-        run.finish_series(series, why).await;
+    let (variable, planned) = match point.pattern {
+        StoragePattern::SingleBlock => (Variable::Sessions, spec.sessions.len()),
+        StoragePattern::DirectPath => (Variable::Slots, spec.slots.len()),
+    };
+    if planned < 2 {
+        return;
     }
+    let begun = series.iter().find(|(pattern, _)| *pattern == point.pattern);
+    let number = match begun {
+        Some((_, number)) => *number,
+        None => {
+            let empty = Series { direction: None, node: Some(node), ..at.series(variable, &[]) };
+            let number = run.begin_series(empty);
+            series.push((point.pattern, number));
+            number
+        }
+    };
+    let point = SeriesPoint {
+        value: Some(point.outstanding.into()),
+        label: point.outstanding.to_string(),
+        measurement: Some(id),
+        remark: None,
+    };
+    run.add_point(number, point);
 }
 
 fn points(spec: &StorageReadSpec) -> Vec<StoragePoint> {
@@ -243,15 +237,6 @@ fn points(spec: &StorageReadSpec) -> Vec<StoragePoint> {
         })
     };
     spec.patterns.iter().copied().flat_map(of).collect()
-}
-
-fn prepare_deadline(target: &StorageTarget) -> Duration {
-    match target {
-        StorageTarget::Scratch { size, .. } => {
-            PREPARE_DEADLINE_MIN + Duration::from_secs_f64(size.0 as f64 / SCRATCH_RATE_MIN.0)
-        }
-        StorageTarget::File(_) | StorageTarget::Device(_) => PREPARE_DEADLINE_MIN,
-    }
 }
 
 async fn announce(
