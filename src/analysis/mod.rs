@@ -32,6 +32,7 @@ mod processor;
 mod losses;
 mod link;
 pub mod network;
+mod silent;
 pub mod ports;
 mod packets;
 mod traffic;
@@ -93,6 +94,7 @@ pub fn analyse(record: &RunRecord) -> Analysis {
         findings
             .extend(DIRECTIONS.into_iter().flat_map(|direction| cause::findings(&case, direction)));
         findings.extend(network::findings(&case));
+        findings.extend(silent::findings(&case));
         findings.extend(credit::findings(&case));
         findings.extend(hashing::findings(&case));
         findings.extend(packets::findings(&case));
