@@ -32,6 +32,7 @@ mod processor;
 mod losses;
 mod link;
 pub mod network;
+mod jumbo;
 mod silent;
 pub mod ports;
 mod packets;
