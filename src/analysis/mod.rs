@@ -39,6 +39,7 @@ mod packets;
 mod traffic;
 mod delay;
 mod credit;
+mod sustained;
 mod hashing;
 mod coding;
 pub mod commit;

@@ -3,12 +3,13 @@
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
-use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
+use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook, lasted};
 use super::fairness;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::jumbo;
 use super::series::SeriesResult;
 use super::steady::Steady;
+use super::sustained::Sustained;
 use super::throughput::Summary;
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
@@ -127,16 +128,28 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     if held_by_runbook(together) || at_once.at_most()?.0 >= SHARED * sum {
         return None;
     }
+    // What a short test lives on, a long one of all nodes has used up: they need share nothing.
+    let sustained = Sustained::of(case, direction);
+    let mut tests = alone.iter().map(|one| one.summary).chain([together]);
+    let credit = tests.any(|test| sustained.after(test).is_some());
+    let so = match credit {
+        false => "they share something on the way",
+        true => {
+            "either they share something on the way, or they had used up the credit that the path \
+             lends. What tells them apart: tests of one length, longer than the credit lasts"
+        }
+    };
     let sentence = format!(
         "All nodes at once carry {} from {direction}; one after the other, with the same {} per \
-         pair, they carry {} in sum: they share something on the way.{}",
+         pair, they carry {} in sum: {so}.{}",
         steady(at_once),
         count(together.request.num_conn, "connection"),
         rate(BytesPerSecond(sum)),
         shares(case, together),
     );
+    let confidence = if credit { Confidence::Possible } else { Confidence::Measured };
     let mut finding =
-        Finding::new(FindingId::SharedBottleneck, Severity::Info, Confidence::Measured, sentence)
+        Finding::new(FindingId::SharedBottleneck, Severity::Info, confidence, sentence)
             .direction(direction)
             .value(at_once.rate.0, Unit::BytesPerSecond)
             .also(
@@ -180,7 +193,7 @@ fn alike_alone<'a>(case: &Case<'a>, together: &Summary, pair: PairId) -> Option<
                 && own.rate_limit == theirs.rate_limit
         })
         .filter(|one| !at_limit(one.summary, one.pair))
-        .max_by_key(|one| one.duration_ms)
+        .max_by_key(|one| lasted(one.summary, one.steady))
 }
 
 fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {

@@ -289,6 +289,7 @@ fn time(text: &str) -> std::time::Duration {
     redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+mod needs;
 mod reported;
 mod summaries;
 mod tests;
