@@ -39,7 +39,7 @@ mod packets;
 mod traffic;
 mod delay;
 mod credit;
-mod sustained;
+pub mod sustained;
 mod hashing;
 mod coding;
 pub mod commit;

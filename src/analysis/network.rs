@@ -9,7 +9,7 @@ use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::jumbo;
 use super::series::SeriesResult;
 use super::steady::Steady;
-use super::sustained::Sustained;
+use super::sustained::{LONG, Sustained};
 use super::throughput::Summary;
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
@@ -130,8 +130,13 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     }
     // What a short test lives on, a long one of all nodes has used up: they need share nothing.
     let sustained = Sustained::of(case, direction);
-    let mut tests = alone.iter().map(|one| one.summary).chain([together]);
-    let credit = tests.any(|test| sustained.after(test).is_some());
+    let lowest = sustained.lowest();
+    let credit = sustained.after(together).is_some()
+        || alone.iter().any(|one| {
+            let short = lasted(one.summary, one.steady) < LONG;
+            let within = short && lowest.is_some_and(|later| later.0 < one.steady.rate.0);
+            within || sustained.after(one.summary).is_some()
+        });
     let so = match credit {
         false => "they share something on the way",
         true => {

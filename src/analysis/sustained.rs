@@ -40,7 +40,7 @@ impl<'a> Sustained<'a> {
 
     /// The lowest level that a credit left in any test of the direction, however few its streams.
     pub fn lowest(&self) -> Option<BytesPerSecond> {
-        let later = self.tests.iter().filter_map(|(_, later)| *later);
+        let later = self.tests.iter().filter_map(|(test, _)| self.after(test));
         later.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 

@@ -1,6 +1,9 @@
 //! On which of several tests a need is judged, and what a test with a silent stream is worth.
 
 use super::Scenario;
+use crate::analysis::case::Case;
+use crate::analysis::sustained::Sustained;
+use crate::plan::node::Direction;
 use crate::record::measurement::Measurement;
 use crate::record::run::RunRecord;
 use crate::report::build::build;
@@ -30,7 +33,6 @@ fn a_test_that_ended_by_itself_is_as_long_as_it_took_and_not_as_it_might_have() 
 
 #[test]
 fn of_all_nodes_at_once_the_long_test_counts_and_not_the_one_with_the_highest_rate() {
-    use crate::plan::node::Direction;
     let mut record = scenario(&["together 2", "together 8"]).record();
     // The last test ended after 5 s.
     let Some(Measurement::Throughput(short)) = record.measurements.last_mut() else { panic!() };
@@ -44,21 +46,43 @@ fn of_all_nodes_at_once_the_long_test_counts_and_not_the_one_with_the_highest_ra
             end.last_byte_ns = pair.receiver.samples.last().map(|sample| sample.to_ns);
         }
     }
-    let together = |record: &RunRecord| {
-        let analysis = crate::analysis::analyse(record);
-        let case = crate::analysis::case::Case {
-            record,
-            throughputs: &analysis.throughputs,
-            paths: &analysis.paths,
-            storage: &analysis.storage,
-            series: &analysis.series,
-        };
-        let rates: Vec<f64> =
-            analysis.throughputs.iter().filter_map(|t| Some(t.rate()?.0)).collect();
+    let together = with_case(&record, |case| {
+        let rates: Vec<f64> = case.throughputs.iter().filter_map(|t| Some(t.rate()?.0)).collect();
         assert!(rates.last() > rates.first(), "{rates:?}");
         case.together(Direction::PrimaryToStandby).map(|test| test.request.num_conn)
-    };
-    assert_eq!(together(&record), Some(2));
+    });
+    assert_eq!(together, Some(2));
+}
+
+fn with_case<T>(record: &RunRecord, ask: impl FnOnce(&Case<'_>) -> T) -> T {
+    let analysis = crate::analysis::analyse(record);
+    ask(&Case {
+        record,
+        throughputs: &analysis.throughputs,
+        paths: &analysis.paths,
+        storage: &analysis.storage,
+        series: &analysis.series,
+    })
+}
+
+#[test]
+fn a_long_test_after_a_short_one_tells_what_is_left_of_it_and_not_the_other_way_round() {
+    let mut record = scenario(&["short", "long"]).record();
+    let Some(Measurement::Throughput(short)) = record.measurements.first_mut() else { panic!() };
+    for sample in short.pairs.iter_mut().flat_map(|pair| &mut pair.receiver.samples) {
+        sample.stream_bytes.iter_mut().for_each(|bytes| *bytes *= 2);
+    }
+    with_case(&record, |case| {
+        let sustained = Sustained::of(case, Direction::PrimaryToStandby);
+        let of_pair = |seconds: u64| {
+            let mut tests = case.throughputs.iter();
+            tests.find(|test| test.request.duration_ms == seconds * 1000).unwrap()
+        };
+        let (short, long) = (of_pair(5), of_pair(120));
+        assert_eq!(sustained.after(short), long.rate());
+        assert_eq!(sustained.after(long), None);
+        assert_eq!(sustained.lowest(), long.rate());
+    });
 }
 
 fn silent(report: &Report) -> Vec<&Finding> {
