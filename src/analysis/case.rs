@@ -6,6 +6,7 @@ use redoline_proto::facts::{HostFacts, Interface, Route};
 use redoline_proto::units::BytesPerSecond;
 
 use super::bdp::{BufferNeed, RateSource};
+use super::credit::credit_of;
 use super::path::PathSummary;
 use super::series::SeriesResult;
 use super::steady::Steady;
@@ -33,7 +34,6 @@ pub struct Case<'a> {
 pub struct Alone<'a> {
     pub id: MeasurementId,
     pub num_conn: u32,
-    pub duration_ms: u64,
     pub summary: &'a Summary,
     pub pair: &'a PairSummary,
     pub steady: &'a Steady,
@@ -116,7 +116,6 @@ impl<'a> Case<'a> {
                 Some(Alone {
                     id: summary.id,
                     num_conn: summary.request.num_conn,
-                    duration_ms: summary.request.duration_ms,
                     summary,
                     pair: measured,
                     steady: measured.steady.as_ref()?,
@@ -127,12 +126,44 @@ impl<'a> Case<'a> {
 
     /// What one redo transport process would get: the longest test with one connection, the last
     /// of equal ones. One with settings of its own counts only when there is no other, and a
-    /// sweep's point only when there is not even that.
+    /// sweep's point only when there is not even that. Of a test that was repeated over time it is the
+    /// slowest run.
     pub fn single(&self, pair: PairId, direction: Direction) -> Option<Alone<'a>> {
-        self.alone(pair, direction).into_iter().filter(|one| one.num_conn == 1).max_by_key(|one| {
+        let mut ones = self.alone(pair, direction);
+        ones.retain(|one| one.num_conn == 1);
+        let longest = ones.iter().max_by_key(|one| {
             let sweep = self.of_sweep(one.summary);
-            (!sweep && is_default(one.summary), !sweep, one.duration_ms)
+            (!sweep && is_default(one.summary), !sweep, lasted(one.summary, one.steady))
+        })?;
+        let runs = self.runs_of(longest.id);
+        let runs = ones.iter().filter(|one| one.id == longest.id || runs.contains(&one.id));
+        runs.copied().min_by(|a, b| {
+            let unsettled = |one: &Alone<'_>| !is_settled(one.steady);
+            let rate = a.steady.rate.0.total_cmp(&b.steady.rate.0);
+            unsettled(a).cmp(&unsettled(b)).then(rate)
         })
+    }
+
+    /// Every run of a single stream that was repeated over time, and `single` in any case: a need has
+    /// to be met each time.
+    pub fn singles(&self, pair: PairId, direction: Direction) -> Vec<Alone<'a>> {
+        let Some(single) = self.single(pair, direction) else { return Vec::new() };
+        let mut runs = self.alone(pair, direction);
+        runs.retain(|one| {
+            let asks_more = is_default(single.summary) && !is_default(one.summary);
+            let again = one.num_conn == 1 && !asks_more && !self.runs_of(one.id).is_empty();
+            one.id == single.id || again
+        });
+        runs
+    }
+
+    /// The measurements of the series over time that a test is one of; none of other tests.
+    fn runs_of(&self, id: MeasurementId) -> Vec<MeasurementId> {
+        let over_time = self.series.iter().filter(|series| series.variable == Variable::Time);
+        over_time
+            .map(|series| series.points.iter().filter_map(|point| point.measurement).collect())
+            .find(|ids: &Vec<MeasurementId>| ids.contains(&id))
+            .unwrap_or_default()
     }
 
     /// Results with more than one connection, by their number.
@@ -150,17 +181,56 @@ impl<'a> Case<'a> {
             .max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0))
     }
 
-    /// The highest sum of all pairs of the configuration at a time; incomplete ones only when no
-    /// other is there.
+    /// What all pairs of the configuration carry at a time: of the longest tests the one with the
+    /// highest sum, and of one that was repeated the slowest run. Incomplete tests and those whose mean
+    /// stands for nothing count only when no other is there.
+    ///
+    /// Of a single pair it is what its connections carry together.
     pub fn together(&self, direction: Direction) -> Option<&'a Summary> {
+        let mut tests = self.of_all_pairs(direction);
+        if self.pair_count() == 1 && tests.iter().any(|test| test.request.num_conn > 1) {
+            tests.retain(|test| test.request.num_conn > 1);
+        }
+        let sound = |test: &Summary| test.complete() && self.stands_for_something(test);
+        if tests.iter().any(|test| sound(test)) {
+            tests.retain(|test| sound(test));
+        } else if tests.iter().any(|test| test.complete()) {
+            tests.retain(|test| test.complete());
+        }
+        let rate = |test: &Summary| test.rate().map_or(0.0, |rate| rate.0);
+        let by_rate = |a: &&Summary, b: &&Summary| rate(a).total_cmp(&rate(b));
+        let highest = as_long_as_others(&tests).max_by(by_rate)?;
+        let again = |test: &&Summary| {
+            let runs = self.runs_of(test.id);
+            test.request == highest.request
+                && (runs.contains(&highest.id) || time(test) == time(highest))
+        };
+        tests.iter().copied().filter(|test| again(test)).min_by(by_rate)
+    }
+
+    /// Every run of all pairs at once that was repeated over time, and `together` in any case.
+    pub fn togethers(&self, direction: Direction) -> Vec<&'a Summary> {
+        let Some(together) = self.together(direction) else { return Vec::new() };
+        let mut runs = self.of_all_pairs(direction);
+        runs.retain(|test| {
+            let again = test.complete() && !self.runs_of(test.id).is_empty();
+            test.id == together.id || again
+        });
+        runs
+    }
+
+    fn of_all_pairs(&self, direction: Direction) -> Vec<&'a Summary> {
         let all = self.pair_count();
         self.counting(direction)
             .filter(|summary| summary.pairs.len() == all && (all == 1 || summary.together()))
             .filter(|summary| summary.steady.is_some())
-            .max_by(|a, b| {
-                let rate = |summary: &Summary| summary.rate().map_or(0.0, |rate| rate.0);
-                a.complete().cmp(&b.complete()).then(rate(a).total_cmp(&rate(b)))
-            })
+            .collect()
+    }
+
+    /// Its mean is known, or wide because the path lent something first.
+    fn stands_for_something(&self, test: &Summary) -> bool {
+        test.steady.as_ref().is_some_and(|steady| !is_wide(steady))
+            || credit_of(self, test).is_some()
     }
 
     /// The highest settled rate of a direction, with the measurement that gave it; of tests in which every
@@ -180,17 +250,19 @@ impl<'a> Case<'a> {
         there.filter_map(|summary| summary.pair(pair)?.rtt.min).min()
     }
 
-    /// The highest rate of a pair in any test, alone or as its part of a test of several.
+    /// The highest rate of a pair in any plain test that `fits`, alone or as its part of several.
     fn best_part(
         &self,
         pair: PairId,
         direction: Direction,
+        fits: impl Fn(&Summary, &PairSummary) -> bool,
     ) -> Option<(MeasurementId, BytesPerSecond)> {
         let plain = |test: &&Summary| test.direction == direction && is_plain(test);
-        let there = self.throughputs.iter().filter(plain);
-        there
-            .filter_map(|test| Some((test.id, test.pair(pair)?.steady.as_ref()?.rate)))
-            .max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        let parts = self.throughputs.iter().filter(plain).filter_map(|test| {
+            let part = test.pair(pair).filter(|part| fits(test, part))?;
+            Some((test.id, part.steady.as_ref()?.rate))
+        });
+        parts.max_by(|a, b| a.1.0.total_cmp(&b.1.0))
     }
 
     /// The largest of `buffer_need` over pairs.
@@ -202,26 +274,28 @@ impl<'a> Case<'a> {
     /// Three times the bandwidth-delay product of a pair, by the best rate that is known of it.
     ///
     /// A single stream that something holds does not tell what the path carries: where nothing
-    /// else was measured, the highest of measured rate, need and declared bandwidth counts.
+    /// else was measured, the highest of measured rate, need and declared bandwidth counts. A test that
+    /// the runbook's own limit held tells nothing more than the limit, which counts for want of others.
     pub fn buffer_need(&self, pair: PairId, direction: Direction) -> Option<BufferNeed> {
         let min_rtt = self.min_rtt(pair, direction)?;
-        let measured = self.best_part(pair, direction).map(|(id, rate)| BufferNeed {
-            rate,
-            source: RateSource::Measured,
-            measurement: Some(id),
-            min_rtt,
+        let of = |source, (id, rate)| BufferNeed { rate, source, measurement: Some(id), min_rtt };
+        let free = |test: &Summary, part: &PairSummary| !at_limit(test, part);
+        let measured = self.best_part(pair, direction, free);
+        let measured = measured.map(|part| of(RateSource::Measured, part));
+        let several = self.counting(direction).any(|test| {
+            test.request.num_conn > 1
+                && test.pair(pair).is_some_and(|part| part.steady.is_some() && free(test, part))
         });
-        let several = self
-            .counting(direction)
-            .any(|summary| summary.request.num_conn > 1 && summary.pair(pair).is_some());
         if several && measured.is_some() {
             return measured;
         }
+        let held = self.best_part(pair, direction, at_limit);
+        let held = held.map(|part| of(RateSource::Limit, part));
         let unmeasured = |rate, source| BufferNeed { rate, source, measurement: None, min_rtt };
         let needed = self.required(pair).map(|rate| unmeasured(rate, RateSource::Need));
         let declared = self.setup().declared_bandwidth();
         let declared = declared.map(|rate| unmeasured(rate, RateSource::Declared));
-        let known = [declared, needed, measured].into_iter().flatten();
+        let known = [held, declared, needed, measured].into_iter().flatten();
         known.max_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
     }
 
@@ -367,6 +441,33 @@ pub fn at_limit(summary: &Summary, pair: &PairSummary) -> bool {
     const CLOSE: f64 = 0.93;
     let rate = pair.steady.as_ref().map(|steady| steady.rate.0);
     summary.request.rate_limit.zip(rate).is_some_and(|(limit, rate)| rate >= CLOSE * limit.0)
+}
+
+/// A test that lasted less than this share of another is a short one beside it.
+const SHORT: f64 = 0.5;
+/// Of what was asked for: a test whose samples reach so far lasted as long as it was to.
+const REACHED: f64 = 0.8;
+
+/// For how long a test was measured: of `duration: auto` until it knew its rate.
+pub fn lasted(test: &Summary, steady: &Steady) -> Duration {
+    let (asked, seen) = (Duration::from_millis(test.request.duration_ms), steady.elapsed());
+    if seen >= asked.mul_f64(REACHED) { asked } else { seen }
+}
+
+/// [`lasted`]; nothing of a test without a rate.
+pub fn time(test: &Summary) -> Duration {
+    test.steady.as_ref().map_or(Duration::ZERO, |steady| lasted(test, steady))
+}
+
+/// Whether a test is no short one beside one of this length: short ones live on what a path lends.
+pub fn is_as_long(test: &Summary, as_this: Duration) -> bool {
+    time(test) >= as_this.mul_f64(SHORT)
+}
+
+/// Those of `tests` that are no short ones beside the longest.
+pub fn as_long_as_others<'a>(tests: &[&'a Summary]) -> impl Iterator<Item = &'a Summary> {
+    let longest = tests.iter().map(|test| time(test)).max().unwrap_or_default();
+    tests.iter().copied().filter(move |test| is_as_long(test, longest))
 }
 
 /// Two rates differ by more than their intervals and by more than `share` of the smaller one.

@@ -46,6 +46,7 @@ finding_ids! {
     BufferCapped = "buffer-capped",
     FixedBufferGain = "fixed-buffer-gain",
     Unsteady = "unsteady",
+    SilentStream = "silent-stream",
     BelowDeclaredBandwidth = "below-declared-bandwidth",
     BurstCredit = "burst-credit",
     HashImbalance = "hash-imbalance",

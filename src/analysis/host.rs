@@ -121,7 +121,7 @@ fn too_low(case: &Case<'_>, direction: Direction) -> Vec<Low> {
                 End::Sender => tcp.and_then(|tcp| tcp.wmem_max_bytes),
                 End::Receiver => tcp.and_then(|tcp| tcp.rmem_max_bytes),
             };
-            if let Some(most) = most.map(Bytes).filter(|most| *most < need.buffer()) {
+            if let Some(most) = most.map(Bytes).filter(|most| *most < need.possible()) {
                 low.push(Low { node, end, most, need, direction });
             }
         }

@@ -1,9 +1,13 @@
 //! Whether a database can be copied to the standby in the time that is allowed.
 
-use super::case::{Case, DIRECTIONS, differ, held_by_runbook};
+use redoline_proto::units::BytesPerSecond;
+
+use super::case::{
+    Case, DIRECTIONS, as_long_as_others, differ, held_by_runbook, is_as_long, is_settled, time,
+};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::need::is_planned;
-use super::steady::Steady;
+use super::sustained::{LONG, Sustained};
 use super::throughput::Summary;
 use super::words::{long_time, rate};
 use crate::plan::need::Need;
@@ -18,7 +22,8 @@ const DIRECTION: Direction = Direction::PrimaryToStandby;
 /// The test that says how fast a copy can be, and why it may not say how slow it has to be.
 struct Basis<'a> {
     summary: &'a Summary,
-    steady: &'a Steady,
+    /// What is left of it once a credit that the path lends is used up.
+    rate: BytesPerSecond,
     /// `None`: more than this rate cannot be had.
     only_at_least: Option<String>,
 }
@@ -32,15 +37,15 @@ pub fn finding(case: &Case<'_>, need: &Need) -> Option<Finding> {
         return None;
     }
     let copy = format!("Copying {size} within {}", long_time(goal));
-    let Some(basis) = basis(case).filter(|basis| basis.steady.rate.0 > 0.0) else {
+    let Some(basis) = basis(case).filter(|basis| basis.rate.0 > 0.0) else {
         let why = format!("no throughput from {DIRECTION} was measured");
         return Some(cannot_tell(&copy, &why));
     };
-    let quiet = size.0 as f64 / basis.steady.rate.0;
+    let quiet = size.0 as f64 / basis.rate.0;
     let busy = quiet * (1.0 + MEANWHILE);
     let in_time = busy <= goal;
     if let Some(why) = basis.only_at_least.as_ref().filter(|_| !in_time) {
-        let why = format!("{why} (measured {})", rate(basis.steady.rate));
+        let why = format!("{why} (measured {})", rate(basis.rate));
         let finding = cannot_tell(&copy, &why);
         return Some(finding.evidence(basis.summary.id, &["steady.bytes_per_second"]));
     }
@@ -61,7 +66,7 @@ pub fn finding(case: &Case<'_>, need: &Need) -> Option<Finding> {
     let sentence = format!(
         "Copying {size} at {} takes {}, and up to {} with the redo made meanwhile (+0 to 50 %); {} \
          are allowed: {text}.",
-        rate(basis.steady.rate),
+        rate(basis.rate),
         long_time(quiet),
         long_time(busy),
         long_time(goal)
@@ -79,36 +84,56 @@ pub fn finding(case: &Case<'_>, need: &Need) -> Option<Finding> {
     )
 }
 
-/// All nodes at once where that was measured, else the best of all tests.
+/// All nodes at once where that was measured, else the best of the longest tests.
 fn basis<'a>(case: &Case<'a>) -> Option<Basis<'a>> {
-    let best = case.best(DIRECTION).and_then(|(id, steady)| {
-        let summary = case.throughputs.iter().find(|summary| summary.id == id)?;
-        Some((summary, steady))
-    });
-    let together =
-        case.together(DIRECTION).and_then(|summary| Some((summary, summary.steady.as_ref()?)));
-    let more_alone = best.filter(|(_, steady)| {
-        together.is_none_or(|(_, at_once)| {
-            differ(at_once, steady, MORE_ALONE) && steady.rate.0 > at_once.rate.0
+    let sustained = Sustained::of(case, DIRECTION);
+    let together = case.together(DIRECTION);
+    let of_all = together.map(time).unwrap_or_default();
+    let long_enough = |test: &Summary| match sustained.lowest() {
+        // What a shorter test carried more may be the credit.
+        Some(_) => time(test) >= of_all,
+        None => is_as_long(test, of_all),
+    };
+    let whole: Vec<&Summary> = case
+        .counting(DIRECTION)
+        .filter(|test| test.complete() && long_enough(test))
+        .filter(|test| {
+            test.steady.as_ref().is_some_and(is_settled) || sustained.after(test).is_some()
         })
-    });
-    let (summary, steady) = more_alone.or(together)?;
+        .collect();
+    let best = as_long_as_others(&whole)
+        .filter_map(|test| Some((test, sustained.rate(test)?)))
+        .max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let together = together.and_then(|test| Some((test, sustained.rate(test)?)));
+    let more_alone = best.filter(|best| together.is_none_or(|at_once| is_more(*best, at_once)));
+    let (summary, rate) = more_alone.or(together)?;
+    let within = sustained.lowest().filter(|lowest| time(summary) < LONG && lowest.0 < rate.0);
     let only_at_least = match () {
+        () if within.is_some() => Some(
+            "the path lends a credit, and no long test shows what so many connections keep"
+                .to_owned(),
+        ),
         () if held_by_runbook(summary) => Some("the runbook's own limit held the rate".to_owned()),
         () if case.pair_count() == 1 => (!case.plateaued(PairId(0), DIRECTION))
             .then(|| "no ladder of connections reached its plateau".to_owned()),
         () => case
             .limited_to()
             .map(|limited| format!("{limited}, so not all pairs were measured"))
-            .or_else(|| why_not_all(together, more_alone.is_some())),
+            .or_else(|| why_not_all(together.map(|(test, _)| test), more_alone.is_some())),
     };
-    Some(Basis { summary, steady, only_at_least })
+    Some(Basis { summary, rate: within.unwrap_or(rate), only_at_least })
 }
 
-fn why_not_all(together: Option<(&Summary, &Steady)>, more_alone: bool) -> Option<String> {
+/// Surely, and by an amount that matters.
+fn is_more(one: (&Summary, BytesPerSecond), other: (&Summary, BytesPerSecond)) -> bool {
+    let steadies = one.0.steady.as_ref().zip(other.0.steady.as_ref());
+    one.1.0 > other.1.0 && steadies.is_some_and(|(one, other)| differ(other, one, MORE_ALONE))
+}
+
+fn why_not_all(together: Option<&Summary>, more_alone: bool) -> Option<String> {
     match together {
         None => Some("all nodes at once were not measured".to_owned()),
-        Some((summary, _)) if !summary.complete() => Some("not all pairs gave a result".to_owned()),
+        Some(test) if !test.complete() => Some("not all pairs gave a result".to_owned()),
         Some(_) => {
             more_alone.then(|| "one pair alone carried more than all nodes at once did".to_owned())
         }

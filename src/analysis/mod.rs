@@ -32,11 +32,14 @@ mod processor;
 mod losses;
 mod link;
 pub mod network;
+mod jumbo;
+mod silent;
 pub mod ports;
 mod packets;
 mod traffic;
 mod delay;
 mod credit;
+pub mod sustained;
 mod hashing;
 mod coding;
 pub mod commit;
@@ -93,6 +96,7 @@ pub fn analyse(record: &RunRecord) -> Analysis {
         findings
             .extend(DIRECTIONS.into_iter().flat_map(|direction| cause::findings(&case, direction)));
         findings.extend(network::findings(&case));
+        findings.extend(silent::findings(&case));
         findings.extend(credit::findings(&case));
         findings.extend(hashing::findings(&case));
         findings.extend(packets::findings(&case));

@@ -17,8 +17,14 @@ pub const SLACK: u64 = 16;
 /// Takes the rates from a test that did not reach the MTU it asked for: they are those of another
 /// MTU, and a clamp can only lower it.
 pub fn checked(setup: &Setup, mut summary: Summary) -> Summary {
-    let Some(mtu) = summary.request.mtu_bytes.map(u64::from) else { return summary };
-    let why = summary.pairs.iter().find_map(|pair| not_reached(setup, pair, mtu));
+    let request = &summary.request;
+    let asked = request.mtu_bytes.or(request.interface_mtu_bytes).map(u64::from);
+    let Some(mtu) = asked else { return summary };
+    let why = match request.mtu_bytes {
+        Some(_) => "and a test can only lower it",
+        None => "although the interfaces had the larger one: something on the way clamps segments",
+    };
+    let why = summary.pairs.iter().find_map(|pair| not_reached(setup, pair, mtu, why));
     if why.is_some() {
         summary.steady = None;
         summary.whole_run = None;
@@ -31,14 +37,13 @@ pub fn checked(setup: &Setup, mut summary: Summary) -> Summary {
     summary
 }
 
-fn not_reached(setup: &Setup, pair: &PairSummary, mtu: u64) -> Option<String> {
+fn not_reached(setup: &Setup, pair: &PairSummary, mtu: u64, why: &str) -> Option<String> {
     let headers = headers(setup, pair.pair);
     let mss = pair.mss.filter(|mss| mss.0 + SLACK + TIMESTAMPS + headers < mtu)?;
     let by_segment = Bytes(mss.0 + headers + TIMESTAMPS);
     let allowed = pair.path_mtu.filter(|path| path.0 < mtu).unwrap_or(by_segment);
     Some(format!(
-        "not testable here: segments carried {} bytes, as an MTU of {} allows, and a test can only \
-         lower it",
+        "not testable here: segments carried {} bytes, as an MTU of {} allows, {why}",
         mss.0, allowed.0
     ))
 }

@@ -2,10 +2,10 @@
 
 use redoline_proto::units::BytesPerSecond;
 
-use super::case::{Case, DIRECTIONS, held_by_runbook};
-use super::credit::credit_of;
+use super::case::{Alone, Case, DIRECTIONS, held_by_runbook};
 use super::finding::{Confidence, Finding, FindingId, NeedJudged, Severity, Unit};
 use super::steady::Steady;
+use super::sustained::Sustained;
 use super::throughput::Summary;
 use super::words::{percent, rate, steady};
 use crate::plan::need::Need;
@@ -19,10 +19,12 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for direction in DIRECTIONS.into_iter().filter(|direction| is_planned(case, *direction)) {
         let left_out = &case.setup().left_out.threads;
+        let sustained = Sustained::of(case, direction);
         for (thread, peak) in need.threads.iter().filter(|(thread, _)| !left_out.contains(thread)) {
-            findings.extend(of_thread(case, direction, *thread, need.with_headroom(*peak)));
+            let required = need.with_headroom(*peak);
+            findings.extend(of_thread(case, (direction, &sustained), *thread, required));
         }
-        findings.extend(of_all(case, direction, need));
+        findings.extend(of_all(case, (direction, &sustained), need));
     }
     // The closest first: it is the one whose sentence stays when findings are merged.
     findings.sort_by(|a, b| spare(a).total_cmp(&spare(b)));
@@ -64,16 +66,16 @@ struct Subject {
 }
 
 /// What was measured for a need.
-struct Measured<'a> {
+struct Measured {
     id: MeasurementId,
-    steady: &'a Steady,
+    steady: Steady,
     /// What the runbook lets the senders send, all together.
     limit: Option<BytesPerSecond>,
     /// It was the runbook's own limit that held the rate.
     held: bool,
     /// Every pair gave its part.
     complete: bool,
-    /// What was left once a credit that the path lends was used up.
+    /// What was left once a credit that the path lends was used up, by any test that tells.
     sustained: Option<BytesPerSecond>,
 }
 
@@ -90,7 +92,7 @@ fn unjudged(
 /// A thread's redo is shipped by one stream from its node, on each of the node's pairs.
 fn of_thread(
     case: &Case<'_>,
-    direction: Direction,
+    (direction, sustained): (Direction, &Sustained<'_>),
     thread: u32,
     required: BytesPerSecond,
 ) -> Vec<Finding> {
@@ -108,22 +110,28 @@ fn of_thread(
         .map(|pair| {
             let name = format!("Thread {thread} on one stream from {}", case.way(pair, direction));
             let need = unjudged(Some(thread), direction, Some(pair), required);
-            let measured = case.single(pair, direction).map(|single| Measured {
-                id: single.id,
-                steady: single.steady,
-                limit: single.summary.request.rate_limit,
-                held: held_by_runbook(single.summary),
+            let measured = |one: Alone<'_>| Measured {
+                id: one.id,
+                steady: one.steady.clone(),
+                limit: one.summary.request.rate_limit,
+                held: held_by_runbook(one.summary),
                 complete: true,
-                sustained: credit_of(case, single.summary).map(|credit| credit.later),
-            });
+                sustained: sustained.after(one.summary),
+            };
+            let runs: Vec<Measured> =
+                case.singles(pair, direction).into_iter().map(measured).collect();
             let nothing = "one stream was not measured";
-            judge(&Subject { name, need }, measured.as_ref(), nothing).pairs([pair]).nodes(node)
+            worst(&Subject { name, need }, &runs, nothing).pairs([pair]).nodes(node)
         })
         .collect()
 }
 
 /// All threads at once; without a stated total their sum, where there are several.
-fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding> {
+fn of_all(
+    case: &Case<'_>,
+    (direction, sustained): (Direction, &Sustained<'_>),
+    need: &Need,
+) -> Option<Finding> {
     let sum = BytesPerSecond(need.threads.values().map(|rate| rate.0).sum());
     let (total, what) = match need.total {
         Some(total) => (total, "All threads together"),
@@ -140,17 +148,18 @@ fn of_all(case: &Case<'_>, direction: Direction, need: &Need) -> Option<Finding>
         let why = format!("{limited}, so not all pairs were measured");
         return Some(cannot_tell(&subject, None, &why));
     }
-    let together = case.together(direction).and_then(|summary| {
+    let measured = |summary: &Summary| {
         Some(Measured {
             id: summary.id,
-            steady: summary.steady.as_ref()?,
+            steady: summary.steady.clone()?,
             limit: limit_of_all(summary),
             held: held_by_runbook(summary),
             complete: summary.complete(),
-            sustained: credit_of(case, summary).map(|credit| credit.later),
+            sustained: sustained.after(summary),
         })
-    });
-    Some(judge(&subject, together.as_ref(), "all nodes at once were not measured"))
+    };
+    let runs: Vec<Measured> = case.togethers(direction).into_iter().filter_map(measured).collect();
+    Some(worst(&subject, &runs, "all nodes at once were not measured"))
 }
 
 /// Each pair has its own share of what the runbook lets a node send.
@@ -159,8 +168,40 @@ fn limit_of_all(summary: &Summary) -> Option<BytesPerSecond> {
     Some(BytesPerSecond(limit.0 * summary.pairs.len() as f64))
 }
 
+/// A need counts at every time that was tried: of tests repeated over time the worst is told.
+fn worst(subject: &Subject, tests: &[Measured], nothing: &str) -> Finding {
+    let mut judged: Vec<Finding> =
+        tests.iter().map(|test| judge(subject, Some(test), nothing)).collect();
+    judged.sort_by(|a, b| rank(a.id).cmp(&rank(b.id)).then(spare(a).total_cmp(&spare(b))));
+    let of = judged.len();
+    let mut judged = judged.into_iter();
+    let Some(mut worst) = judged.next() else { return judge(subject, None, nothing) };
+    if of > 1 {
+        let others: Vec<Finding> =
+            judged.filter(|other| worst.id != FindingId::NeedMet && other.id == worst.id).collect();
+        let alike = match (worst.id, others.len() + 1) {
+            (FindingId::NeedMet, _) => String::new(),
+            (FindingId::NeedNotMet, count) => format!("; {count} of them do not meet the need"),
+            (_, count) => format!("; of {count} of them it cannot be told"),
+        };
+        worst.sentence += &format!(" It is the worst of {of} tests at different times{alike}.");
+        for evidence in others.into_iter().flat_map(|other| other.evidence) {
+            worst.add_evidence(evidence.measurement, &evidence.fields);
+        }
+    }
+    worst
+}
+
+fn rank(id: FindingId) -> u8 {
+    match id {
+        FindingId::NeedNotMet => 0,
+        FindingId::NeedCannotBeJudged => 1,
+        _ => 2,
+    }
+}
+
 /// mean − half-width ≥ need is met, mean + half-width < need is not, anything else cannot be told.
-fn judge(subject: &Subject, measured: Option<&Measured<'_>>, nothing: &str) -> Finding {
+fn judge(subject: &Subject, measured: Option<&Measured>, nothing: &str) -> Finding {
     let required = subject.need.required;
     let Some(test) = measured else {
         return cannot_tell(subject, None, nothing);
@@ -193,7 +234,7 @@ fn judged(id: FindingId, severity: Severity, subject: &Subject, sentence: String
     Finding::new(id, severity, Confidence::Measured, sentence).direction(subject.need.direction)
 }
 
-fn with(finding: Finding, subject: &Subject, test: &Measured<'_>) -> Finding {
+fn with(finding: Finding, subject: &Subject, test: &Measured) -> Finding {
     finding.evidence(test.id, RATE).need(NeedJudged {
         measured: Some(test.steady.rate),
         half_width: test.steady.half_width,
@@ -202,8 +243,8 @@ fn with(finding: Finding, subject: &Subject, test: &Measured<'_>) -> Finding {
     })
 }
 
-fn met(subject: &Subject, test: &Measured<'_>) -> Finding {
-    let (needed, there) = (rate(subject.need.required), steady(test.steady));
+fn met(subject: &Subject, test: &Measured) -> Finding {
+    let (needed, there) = (rate(subject.need.required), steady(&test.steady));
     let spare = test.steady.rate.0 / subject.need.required.0 - 1.0;
     let sentence = format!(
         "{}: {needed} are needed with headroom, {there} are there, {} more.",
@@ -216,9 +257,9 @@ fn met(subject: &Subject, test: &Measured<'_>) -> Finding {
     with(finding, subject, test)
 }
 
-fn not_met(subject: &Subject, test: &Measured<'_>) -> Finding {
+fn not_met(subject: &Subject, test: &Measured) -> Finding {
     let required = subject.need.required;
-    let (needed, there) = (rate(required), steady(test.steady));
+    let (needed, there) = (rate(required), steady(&test.steady));
     let short = BytesPerSecond((required.0 - test.steady.rate.0).max(0.0));
     let sentence = format!(
         "{}: {needed} are needed with headroom, {there} are there; {} are missing, {} of the need.",
@@ -232,9 +273,9 @@ fn not_met(subject: &Subject, test: &Measured<'_>) -> Finding {
     with(finding, subject, test)
 }
 
-fn cannot_tell(subject: &Subject, test: Option<&Measured<'_>>, why: &str) -> Finding {
+fn cannot_tell(subject: &Subject, test: Option<&Measured>, why: &str) -> Finding {
     let needed = rate(subject.need.required);
-    let seen = test.map_or(String::new(), |test| format!(" (measured {})", steady(test.steady)));
+    let seen = test.map_or(String::new(), |test| format!(" (measured {})", steady(&test.steady)));
     let sentence = format!(
         "{}: whether the needed {needed} are there cannot be told: {why}{seen}.",
         subject.name

@@ -3,11 +3,13 @@
 use redoline_proto::units::{Bytes, BytesPerSecond};
 
 use super::bdp;
-use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook};
+use super::case::{Alone, Case, DIRECTIONS, at_limit, differ, held_by_runbook, lasted};
 use super::fairness;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
+use super::jumbo;
 use super::series::SeriesResult;
 use super::steady::Steady;
+use super::sustained::{LONG, Sustained};
 use super::throughput::Summary;
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
@@ -17,11 +19,7 @@ use crate::record::measurement::{MeasurementId, Variable};
 const ASYMMETRIC: f64 = 0.05;
 /// So do nodes of one cluster.
 const UNEVEN: f64 = 0.10;
-/// A gain by a larger MTU counts from here on.
-const JUMBO_GAIN: f64 = 0.05;
-/// Ethernet's without jumbo frames.
-const ORDINARY_MTU: f64 = 1500.0;
-/// So does one by a fixed socket buffer.
+/// A gain by a fixed socket buffer counts from here on.
 const FIXED_GAIN: f64 = 0.05;
 /// All nodes at once get less than this share of what they get one after the other.
 const SHARED: f64 = 0.90;
@@ -39,7 +37,7 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(unsteady(case, direction));
     }
     findings.extend(buffer_capped(case));
-    findings.extend(case.series.iter().filter_map(|series| jumbo(case, series)));
+    findings.extend(case.series.iter().filter_map(|series| jumbo::finding(case, series)));
     findings.extend(case.series.iter().filter_map(|series| fixed_buffer(case, series)));
     findings
 }
@@ -130,16 +128,33 @@ fn shared_bottleneck(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     if held_by_runbook(together) || at_once.at_most()?.0 >= SHARED * sum {
         return None;
     }
+    // What a short test lives on, a long one of all nodes has used up: they need share nothing.
+    let sustained = Sustained::of(case, direction);
+    let lowest = sustained.lowest();
+    let credit = sustained.after(together).is_some()
+        || alone.iter().any(|one| {
+            let short = lasted(one.summary, one.steady) < LONG;
+            let within = short && lowest.is_some_and(|later| later.0 < one.steady.rate.0);
+            within || sustained.after(one.summary).is_some()
+        });
+    let so = match credit {
+        false => "they share something on the way",
+        true => {
+            "either they share something on the way, or they had used up the credit that the path \
+             lends. What tells them apart: tests of one length, longer than the credit lasts"
+        }
+    };
     let sentence = format!(
         "All nodes at once carry {} from {direction}; one after the other, with the same {} per \
-         pair, they carry {} in sum: they share something on the way.{}",
+         pair, they carry {} in sum: {so}.{}",
         steady(at_once),
         count(together.request.num_conn, "connection"),
         rate(BytesPerSecond(sum)),
         shares(case, together),
     );
+    let confidence = if credit { Confidence::Possible } else { Confidence::Measured };
     let mut finding =
-        Finding::new(FindingId::SharedBottleneck, Severity::Info, Confidence::Measured, sentence)
+        Finding::new(FindingId::SharedBottleneck, Severity::Info, confidence, sentence)
             .direction(direction)
             .value(at_once.rate.0, Unit::BytesPerSecond)
             .also(
@@ -183,7 +198,7 @@ fn alike_alone<'a>(case: &Case<'a>, together: &Summary, pair: PairId) -> Option<
                 && own.rate_limit == theirs.rate_limit
         })
         .filter(|one| !at_limit(one.summary, one.pair))
-        .max_by_key(|one| one.duration_ms)
+        .max_by_key(|one| lasted(one.summary, one.steady))
 }
 
 fn below_declared(case: &Case<'_>, direction: Direction) -> Option<Finding> {
@@ -359,54 +374,5 @@ fn fixed_buffer(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
             .evidence(id, RATE)
             .evidence(id, &["requested.socket_buffer_bytes", "granted"])
             .detail(Detail::FixedBuffer(bytes)),
-    )
-}
-
-/// Compares the smallest with the largest MTU that was measured.
-fn jumbo(case: &Case<'_>, series: &SeriesResult) -> Option<Finding> {
-    let (pair, direction) = (series.pair?, series.direction?);
-    let (sender, receiver) = case.setup().ends(pair, direction);
-    let unsegmented = case.is_virtual(sender, receiver) || case.is_virtual(receiver, sender);
-    if series.variable != Variable::Mtu || unsegmented {
-        return None;
-    }
-    let mut points: Vec<(f64, &Steady, _)> = series
-        .points
-        .iter()
-        .filter_map(|point| {
-            let id = point.measurement?;
-            let summary = case.throughputs.iter().find(|summary| summary.id == id)?;
-            Some((point.value?, summary.steady.as_ref()?, id))
-        })
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The question is whether frames above Ethernet's ordinary size are worth having.
-    let (small, low, low_id) = *points.iter().rfind(|(mtu, ..)| *mtu <= ORDINARY_MTU)?;
-    let (large, high, high_id) = *points.iter().rfind(|(mtu, ..)| *mtu > ORDINARY_MTU)?;
-    let gain = high.rate.0 / low.rate.0 - 1.0;
-    let gains = gain > 0.0 && differ(low, high, JUMBO_GAIN);
-    let (id, what) = match gains {
-        true => (FindingId::JumboGain, format!("{} more", percent(gain))),
-        false => (FindingId::JumboNoGain, "no gain that the test could tell from noise".to_owned()),
-    };
-    let sentence = format!(
-        "From {} one stream carries {} with an MTU of {small} and {} with {large}: {what}.",
-        case.way(pair, direction),
-        steady(low),
-        steady(high),
-    );
-    Some(
-        Finding::new(id, Severity::Info, Confidence::Measured, sentence)
-            .direction(direction)
-            .pairs([pair])
-            .nodes([sender, receiver])
-            .value(gain, Unit::Ratio)
-            .also(
-                format!("{small} {large}"),
-                format!("{} ({}, {})", case.way(pair, direction), steady(low), steady(high)),
-            )
-            .evidence(low_id, &["steady", "mss_bytes"])
-            .evidence(high_id, &["steady", "mss_bytes"])
-            .detail(Detail::Mtu(large as u32)),
     )
 }

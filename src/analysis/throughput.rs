@@ -27,7 +27,7 @@ pub struct Summary {
     pub direction: Direction,
     pub request: TransferRequest,
     pub pairs: Vec<PairSummary>,
-    /// In which all streams of all pairs without a failure carried data.
+    /// In which all streams of all pairs without a failure carried data, but those without a byte.
     pub window: Option<Window>,
     /// Of all pairs together, in that window.
     pub steady: Option<Steady>,

@@ -41,7 +41,7 @@ impl Window {
 #[derive(Clone, Debug)]
 pub struct Track {
     pieces: Vec<Piece>,
-    /// In which all of its streams carried data.
+    /// In which all of its streams that carried data at all did so.
     window: Option<Window>,
 }
 
@@ -165,10 +165,11 @@ fn streams(receiver: &EndRecord) -> usize {
     receiver.samples.iter().map(|sample| sample.stream_bytes.len()).max().unwrap_or(0)
 }
 
-/// The time in which all streams of one receiver carried data.
+/// The time in which all streams of one receiver carried data. One without a byte counts as nothing
+/// in the others' time: it is part of what the path gave.
 fn streams_window(receiver: &EndRecord, clock: ClockOffset) -> Option<Window> {
-    let windows = (0..streams(receiver)).map(|stream| stream_window(receiver, stream));
-    let common = windows.reduce(|a, b| Some(a?.and(b?)))??;
+    let windows = (0..streams(receiver)).filter_map(|stream| stream_window(receiver, stream));
+    let common = windows.reduce(Window::and)?;
     Some(on_controller(clock, common.from_ns, common.to_ns))
 }
 
@@ -239,6 +240,24 @@ mod tests {
     #[test]
     fn tests_that_do_not_overlap_have_no_common_window() {
         assert_eq!(common(&tracks(&[pair(0, 5, 0), pair(6, 5, 0)])), None);
+    }
+
+    #[test]
+    fn a_stream_without_a_byte_counts_as_nothing_in_the_time_of_the_others() {
+        let mut silent = pair(10, 20, 0);
+        for sample in &mut silent.receiver.samples {
+            sample.stream_bytes.push(0);
+        }
+        let tracks = tracks(std::slice::from_ref(&silent));
+        let window = common(&tracks).unwrap();
+        assert_eq!(window, Window { from_ns: 10 * SECOND, to_ns: 30 * SECOND });
+        assert_eq!(tracks[0].rate(window), Some(BytesPerSecond(100.0)));
+        let streams = Track::of_streams(&silent, true).unwrap();
+        assert_eq!(streams[1].rate(window), Some(BytesPerSecond(0.0)));
+        for sample in &mut silent.receiver.samples {
+            sample.stream_bytes = vec![0, 0];
+        }
+        assert_eq!(common(&[Track::of(&silent, true).unwrap()]), None, "nothing came at all");
     }
 
     #[test]

@@ -250,9 +250,15 @@ pub fn single_stream<'a>(
                 judged(test),
                 !in_sweep && is_default(test),
                 !in_sweep,
-                test.duration_ms,
+                lasted_ms(test),
             )
         })
+}
+
+/// As [`crate::analysis::case::lasted`] has it: of `duration: auto` until it knew its rate.
+fn lasted_ms(test: &Throughput) -> u64 {
+    let seen = test.steady.as_ref().map_or(0, |steady| steady.truncated_ms + steady.window_ms);
+    if 5 * seen >= 4 * test.duration_ms { test.duration_ms } else { seen }
 }
 
 /// Nothing was asked of the sockets.

@@ -291,6 +291,7 @@ fn time(text: &str) -> std::time::Duration {
 
 mod advised;
 mod carried;
+mod needs;
 mod reported;
 mod summaries;
 mod tests;

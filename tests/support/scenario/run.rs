@@ -25,6 +25,8 @@ use crate::record::measurement::{
 };
 use crate::record::setup::{Setup, StepSetup};
 
+mod repeated;
+
 const TOLERANCE: f64 = 0.03;
 /// 2026-03-01 09:00:00 UTC.
 const BEGIN_MS: i64 = 1_772_355_600_000;
@@ -51,13 +53,32 @@ struct Ask {
     /// SYNC: the mode and the message.
     sync: Option<(&'static str, u64)>,
     both: bool,
+    interface_mtu: Option<u32>,
+    /// `duration: auto`, which ended after `seconds`.
+    auto: bool,
+    /// Of the link, what others leave.
+    free: f64,
 }
 
 impl Ask {
     fn of(num_conn: u32, seconds: i64) -> Self {
         let (buffer, label, mtu, nodes) = (None, "auto".to_owned(), None, Nodes::Each);
         let (encoding, sync, both) = (None, None, false);
-        Self { num_conn, buffer, label, mtu, seconds, nodes, encoding, sync, both }
+        let (interface_mtu, auto, free) = (None, false, 1.0);
+        Self {
+            num_conn,
+            buffer,
+            label,
+            mtu,
+            seconds,
+            nodes,
+            encoding,
+            sync,
+            both,
+            interface_mtu,
+            auto,
+            free,
+        }
     }
 }
 
@@ -203,6 +224,7 @@ impl<'a> Run<'a> {
                 let ask = Ask { nodes: Nodes::Together, ..Ask::of(num_conn, 20) };
                 failures.extend(self.measure(number, step.direction, &pairs, &ask).1);
             }
+            "hours" => self.hours(number, step.direction, &pairs, &words[1..]),
             "storage" => self.storage(number, &step.nodes),
             "swap" | "topology" => (),
             word => {
@@ -225,6 +247,14 @@ impl<'a> Run<'a> {
                         "short" | "long" => {
                             let seconds = if word == "short" { 5 } else { 120 };
                             self.measure(number, step.direction, &[pair], &Ask::of(1, seconds));
+                        }
+                        "auto" => {
+                            let seconds = words[1].parse().unwrap();
+                            let ask = Ask { auto: true, ..Ask::of(1, seconds) };
+                            self.measure(number, step.direction, &[pair], &ask);
+                        }
+                        "interface_mtu" => {
+                            self.interface_mtu(number, step.direction, pair, &words[1..]);
                         }
                         "both" => {
                             let ask = Ask { both: true, ..Ask::of(1, 20) };
@@ -436,8 +466,8 @@ impl<'a> Run<'a> {
             request: TransferRequest {
                 nodes: ask.nodes,
                 num_conn: ask.num_conn,
-                duration_ms: ask.seconds as u64 * 1000,
-                auto_target: None,
+                duration_ms: if ask.auto { 60_000 } else { ask.seconds as u64 * 1000 },
+                auto_target: ask.auto.then_some(0.025),
                 mode: ask.sync.map_or("async", |(mode, _)| mode).to_owned(),
                 acknowledge: ask.sync.map(|(mode, message_bytes)| Acknowledge {
                     message_bytes,
@@ -449,7 +479,7 @@ impl<'a> Run<'a> {
                 encoding: ask.encoding,
                 compressible_share: ask.encoding.map(|_| 0.5),
                 both_directions: ask.both,
-                interface_mtu_bytes: None,
+                interface_mtu_bytes: ask.interface_mtu,
                 interval_ms: 1000,
                 message_bytes: ask.sync.map_or(1 << 20, |(_, bytes)| bytes),
                 payload: Payload::Random,
@@ -491,7 +521,7 @@ impl<'a> Run<'a> {
             sharing: sharing - self.lost.len().min(sharing - 1),
             num_conn: ask.num_conn,
             buffer: ask.buffer,
-            mtu: ask.mtu,
+            mtu: ask.mtu.or(ask.interface_mtu),
             rate_limit,
             seconds: ask.seconds,
             // The second pair starts a little later.
@@ -502,6 +532,7 @@ impl<'a> Run<'a> {
             coded: ask.encoding.is_some(),
         };
         let path = &self.paths[&forth];
+        let path = &Path { link: path.link * ask.free, ..path.clone() };
         if let Some(blocked) = path.planted.blocked {
             let failure = Some(blocked_port(from, blocked, pair));
             let (sender, receiver) = (EndRecord::default(), EndRecord::default());

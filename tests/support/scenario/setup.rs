@@ -90,6 +90,9 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
                 "sync" | "fastsync" => ("Synchronous transport", "sweep"),
                 "encryption" => ("Encryption", "sweep"),
                 "compression" => ("Compression", "sweep"),
+                "auto" => ("A stream until its rate is known", "throughput"),
+                "hours" => ("All nodes at once, every hour", "throughput"),
+                "interface_mtu" => ("With and without jumbo frames", "interface_mtu"),
                 "storage" => ("How Oracle reads", "storage_read"),
                 "topology" => ("Topology", "topology"),
                 other => panic!("unknown step `{other}`"),
@@ -97,7 +100,7 @@ fn steps(scenario: &Scenario) -> Vec<StepSetup> {
             if word == "swap" {
                 direction = direction.swapped();
             }
-            let about_pairs = matches!(action, "throughput" | "sweep" | "path");
+            let about_pairs = matches!(action, "throughput" | "sweep" | "path" | "interface_mtu");
             let count = scenario.pairs;
             StepSetup {
                 name: name.to_owned(),
