@@ -14,12 +14,8 @@ use crate::plan::node::Direction;
 pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     let flows: Vec<Flow<'_>> =
         case.pairs().filter_map(|pair| Flow::of(case, pair, direction)).collect();
-    let mut findings = by_runbook(case, direction);
-    let held_back = !findings.is_empty();
+    let mut findings: Vec<Finding> = by_runbook(case, direction).into_iter().collect();
     findings.extend(processor::findings(case, direction, &flows));
-    if held_back {
-        return findings;
-    }
     let windows = window(case, direction, &flows);
     // Where windows hold streams, straight growth alone is no sign of a limit in the network.
     let least = if windows.is_empty() { Confidence::Possible } else { Confidence::Likely };
@@ -30,17 +26,14 @@ pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     findings
 }
 
-fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
+/// Of the tests that causes are judged by; what it held in others says nothing of these.
+fn by_runbook(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     let held: Vec<_> = case
-        .throughputs
-        .iter()
-        .filter(|summary| summary.direction == direction)
+        .counting(direction)
         .flat_map(|summary| summary.pairs.iter().map(move |pair| (summary, pair)))
         .filter(|(summary, pair)| at_limit(summary, pair))
         .collect();
-    let Some(limit) = held.first().and_then(|(summary, _)| summary.request.rate_limit) else {
-        return Vec::new();
-    };
+    let limit = held.first().and_then(|(summary, _)| summary.request.rate_limit)?;
     let of_node = case.setup().limits.rate.unwrap_or(limit);
     let share = match limit.0 < of_node.0 {
         true => format!(" ({} for each of its pairs)", rate(limit)),
@@ -58,11 +51,14 @@ fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
             .detail(Detail::Limit(limit));
     for (summary, pair) in held {
         let sender = case.setup().ends(pair.pair, direction).0;
+        if !finding.pairs.contains(&pair.pair) {
+            finding = finding.pairs([pair.pair]);
+        }
         finding = finding
             .nodes([sender])
             .evidence(summary.id, &["steady.bytes_per_second", "rate_limit_bytes_per_second"]);
     }
-    vec![finding]
+    Some(finding)
 }
 
 /// Fields of the single stream's measurement.

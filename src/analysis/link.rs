@@ -2,7 +2,7 @@
 
 use redoline_proto::units::BytesPerSecond;
 
-use super::case::{Alone, Case, is_settled};
+use super::case::{Alone, Case, at_limit, held_by_runbook, is_settled};
 use super::cause::SINGLE;
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, LINEAR, full_thread, queue_stands};
@@ -16,6 +16,10 @@ const WAITS: f64 = 0.5;
 /// The highest rate of a direction does not rise with more connections.
 pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
     let (best_id, best) = case.best(direction)?;
+    // Of a path whose best rate the runbook held nobody knows where it ends.
+    if case.throughputs.iter().any(|test| test.id == best_id && held_by_runbook(test)) {
+        return None;
+    }
     let full: Vec<(&Flow<'_>, Alone<'_>)> =
         flows.iter().filter_map(|flow| Some((flow, full_level(case, flow, direction)?))).collect();
     let level = full.iter().copied().max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
@@ -68,12 +72,13 @@ fn full_level<'a>(case: &Case<'_>, flow: &Flow<'a>, direction: Direction) -> Opt
         || (window && !queue_stands(best.pair))
         || flow.reads_slowly()
         || !is_settled(best.steady);
-    (full && !in_node).then_some(best)
+    let held_back = at_limit(best.summary, best.pair);
+    (full && !in_node && !held_back).then_some(best)
 }
 
 /// Only one stream was measured and a queue stood on its way: two causes fit.
 fn link_or_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue())?;
+    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue() && !flow.at_limit())?;
     let sentence = format!(
         "One stream from {} carries {} and a queue stands on its way: either the path is full or \
          the network limits each flow. What tells them apart: a ladder of connections.",

@@ -15,7 +15,6 @@ const OF_STREAM: &[FindingId] = &[
     FindingId::LossLimited,
     FindingId::CpuLimited,
     FindingId::SlowReader,
-    FindingId::LimitedByRunbook,
     FindingId::MtuBlackHole,
     FindingId::BurstCredit,
 ];
@@ -124,7 +123,9 @@ fn single<'a>(flow: &Flow<'a>, findings: &[Finding]) -> Option<Unexplained<'a>> 
     let alone =
         flow.best.is_none() && explained(findings, &[FindingId::LinkLimited], pair, direction);
     let so = below || needed || flow.best.is_none();
-    if !so || path || alone || explained(findings, OF_STREAM, pair, direction) {
+    // The runbook's own limit explains the streams that it held, and no slower one.
+    let held_back = flow.at_limit();
+    if !so || held_back || path || alone || explained(findings, OF_STREAM, pair, direction) {
         return None;
     }
     Some(Unexplained {
