@@ -3,7 +3,7 @@
 use redoline_proto::units::BytesPerSecond;
 
 use super::case::{Alone, Case, at_limit, held_by_runbook, is_settled};
-use super::cause::SINGLE;
+use super::cause::{SINGLE, enough};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, LINEAR, full_thread, queue_stands};
 use super::words::{count, rate, steady};
@@ -31,15 +31,15 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     let queue = queue_stands(level.pair);
     let lost = level.pair.kernel.lost_share.is_some_and(|share| share > 0.0);
     let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
-    let num_conn = case.recommended(flow.pair, direction).unwrap_or(level.num_conn);
+    let enough = enough(case, flow.pair, direction, &level);
     let one = if flow.fills() { " One stream alone fills it." } else { "" };
     let sentence = format!(
         "The path from {direction} carries {}: {} from {} reach {}, and more connections do not \
          raise it.{one}{}",
         steady(best),
-        count(num_conn, "connection"),
+        count(enough.num_conn, "connection"),
         case.way(flow.pair, direction),
-        rate(level.steady.rate),
+        rate(enough.rate),
         match (queue, lost) {
             (true, _) => " A queue stands at that rate.",
             (false, true) => " Packets are lost at that rate.",
@@ -54,6 +54,7 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
             .pairs(pairs)
             .value(best.rate.0, Unit::BytesPerSecond)
             .evidence(level.id, &["steady.bytes_per_second", "rtt_us", "retransmitted_bytes"])
+            .evidence(enough.measurement, &["steady.bytes_per_second"])
             .evidence(best_id, &["steady.bytes_per_second"])
             .detail(Detail::Limit(best.rate)),
     )
