@@ -1,25 +1,24 @@
 //! What limits the rate of a direction: one stream, and all connections together.
 
+use redoline_proto::units::BytesPerSecond;
+
 use super::bdp::BufferNeed;
-use super::case::{Case, at_limit};
+use super::case::{Alone, Case, at_limit};
 use super::finding::{
     Confidence, Detail, End, Finding, FindingId, PerFlow, Severity, Unit, WindowBound,
 };
 use super::flow::{Flow, Growth, Held};
 use super::words::{list, milliseconds, percent, rate, steady};
 use super::{link, losses, processor};
-use crate::plan::node::Direction;
+use crate::plan::node::{Direction, PairId};
+use crate::record::measurement::MeasurementId;
 
 /// Every cause that fits, each with its evidence.
 pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     let flows: Vec<Flow<'_>> =
         case.pairs().filter_map(|pair| Flow::of(case, pair, direction)).collect();
-    let mut findings = by_runbook(case, direction);
-    let held_back = !findings.is_empty();
+    let mut findings: Vec<Finding> = by_runbook(case, direction).into_iter().collect();
     findings.extend(processor::findings(case, direction, &flows));
-    if held_back {
-        return findings;
-    }
     let windows = window(case, direction, &flows);
     // Where windows hold streams, straight growth alone is no sign of a limit in the network.
     let least = if windows.is_empty() { Confidence::Possible } else { Confidence::Likely };
@@ -30,17 +29,14 @@ pub fn findings(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     findings
 }
 
-fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
+/// Of the tests that causes are judged by; what it held in others says nothing of these.
+fn by_runbook(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     let held: Vec<_> = case
-        .throughputs
-        .iter()
-        .filter(|summary| summary.direction == direction)
+        .counting(direction)
         .flat_map(|summary| summary.pairs.iter().map(move |pair| (summary, pair)))
         .filter(|(summary, pair)| at_limit(summary, pair))
         .collect();
-    let Some(limit) = held.first().and_then(|(summary, _)| summary.request.rate_limit) else {
-        return Vec::new();
-    };
+    let limit = held.first().and_then(|(summary, _)| summary.request.rate_limit)?;
     let of_node = case.setup().limits.rate.unwrap_or(limit);
     let share = match limit.0 < of_node.0 {
         true => format!(" ({} for each of its pairs)", rate(limit)),
@@ -58,11 +54,14 @@ fn by_runbook(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
             .detail(Detail::Limit(limit));
     for (summary, pair) in held {
         let sender = case.setup().ends(pair.pair, direction).0;
+        if !finding.pairs.contains(&pair.pair) {
+            finding = finding.pairs([pair.pair]);
+        }
         finding = finding
             .nodes([sender])
             .evidence(summary.id, &["steady.bytes_per_second", "rate_limit_bytes_per_second"]);
     }
-    vec![finding]
+    Some(finding)
 }
 
 /// Fields of the single stream's measurement.
@@ -171,16 +170,35 @@ pub fn per_flow_fits(flow: &Flow<'_>) -> Option<Confidence> {
     if otherwise || flow.held().is_some() {
         return None;
     }
-    // A queue that one stream stands in while the path carries more is its own.
-    if flow.queue() {
-        return Some(Confidence::Likely);
-    }
-    let policed = flow.policed();
+    let (queue, policed) = (flow.queue(), flow.policed());
     match growth {
-        Growth::Straight if policed => Some(Confidence::Likely),
-        Growth::Straight => Some(Confidence::Possible),
-        Growth::Unseen => policed.then_some(Confidence::Possible),
+        // A queue that one stream stands in while as many more carry as much more is its own.
+        Growth::Straight if (queue || policed) && !flow.cpu_perhaps_full() => {
+            Some(Confidence::Likely)
+        }
+        Growth::Straight | Growth::Short | Growth::Bent => Some(Confidence::Possible),
+        Growth::Unseen => (queue || policed).then_some(Confidence::Possible),
     }
+}
+
+/// The fewest connections that give about the best rate of a pair, and what they give.
+#[derive(Clone, Copy, Debug)]
+pub struct Enough {
+    pub num_conn: u32,
+    pub rate: BytesPerSecond,
+    pub measurement: MeasurementId,
+}
+
+/// What the pair's ladder recommends, with that level's own rate; `best` where there is none.
+pub fn enough(case: &Case<'_>, pair: PairId, direction: Direction, best: &Alone<'_>) -> Enough {
+    let recommended = || {
+        let point = case.ladder(pair, direction)?.recommended.as_ref()?;
+        let (num_conn, measurement) = (point.value? as u32, point.measurement?);
+        let counts = case.alone(pair, direction).iter().any(|one| one.id == measurement);
+        counts.then_some(Enough { num_conn, rate: point.rate?, measurement })
+    };
+    let of_best = Enough { num_conn: best.num_conn, rate: best.steady.rate, measurement: best.id };
+    recommended().unwrap_or(of_best)
 }
 
 fn per_flow(
@@ -197,21 +215,21 @@ fn per_flow(
     let (slowest, confidence) =
         fitting.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
     let (low, best) = (slowest.low?, slowest.best?);
-    let num_conn = case.recommended(slowest.pair, direction).unwrap_or(best.num_conn);
-    let enough = case
-        .levels(slowest.pair, direction)
-        .into_iter()
-        .find(|level| level.num_conn == num_conn)
-        .unwrap_or(best);
+    let enough = enough(case, slowest.pair, direction, &best);
+    let what = match slowest.growth() {
+        Some(Growth::Straight) => {
+            "the network gives each flow a share of its own, however much is free"
+        }
+        _ => "the network gives each flow a share of its own, or others' flows take theirs",
+    };
     let sentence = format!(
-        "One stream from {} carries {}, {} carry {} and {} carry {}: the network gives each flow a \
-         share of its own, however much is free.{}{}",
+        "One stream from {} carries {}, {} carry {} and {} carry {}: {what}.{}{}",
         case.way(slowest.pair, direction),
         steady(slowest.single.steady),
         low.num_conn,
         rate(low.steady.rate),
         enough.num_conn,
-        rate(enough.steady.rate),
+        rate(enough.rate),
         per_flow_signs(slowest),
         others(case, &fitting, slowest, direction),
     );
@@ -221,9 +239,11 @@ fn per_flow(
             .value(slowest.rate().0, Unit::BytesPerSecond)
             .detail(Detail::PerFlow(PerFlow {
                 stream: slowest.rate(),
-                aggregate: best.steady.rate,
-                num_conn,
+                aggregate: enough.rate,
+                num_conn: enough.num_conn,
             }));
+    finding.add_evidence(slowest.single.id, SINGLE);
+    finding.add_evidence(enough.measurement, &["steady.bytes_per_second"]);
     for (flow, _) in &fitting {
         finding = finding
             .pairs([flow.pair])
@@ -234,19 +254,24 @@ fn per_flow(
             finding = finding
                 .evidence(level.id, &["steady.bytes_per_second", "streams[].received_bytes"]);
         }
+        if let Some(idle) = flow.single.pair.rtt.idle {
+            finding = finding.evidence(idle.probe, &["rtt_us.idle"]);
+        }
     }
     Some(finding)
 }
 
-/// What shows that the flow is held on the way and not at its ends.
+/// What shows that the flow is held on the way and not at its ends, and what fits as well.
 fn per_flow_signs(flow: &Flow<'_>) -> String {
     let pair = flow.single.pair;
     let lost = flow.lost_share();
-    match (flow.queue(), pair.rtt.min.zip(pair.rtt.p50)) {
-        (true, Some((min, loaded))) => format!(
-            " Its round trip rose from {} to {}: a queue of its own stands on the way.",
-            milliseconds(min),
-            milliseconds(loaded)
+    let straight = flow.growth() == Some(Growth::Straight);
+    let seen = match (flow.queue(), pair.rtt.without_load().zip(pair.rtt.p50)) {
+        (true, Some((idle, loaded))) => format!(
+            " Its round trip rose from {} to {}: a queue {}stands on the way.",
+            milliseconds(idle),
+            milliseconds(loaded),
+            if straight { "of its own " } else { "" },
         ),
         _ if flow.policed() => format!(
             " {} of its bytes were sent again, which random loss does not explain at this rate: \
@@ -258,12 +283,32 @@ fn per_flow_signs(flow: &Flow<'_>) -> String {
                              bbr` gets past random loss, but not past a limit."
                 .to_owned()
         }
+        _ if !straight => String::new(),
         _ => {
             " Neither a queue nor losses were seen. What tells a limit in the network from one at \
               the ends apart: a sweep of `socket_buffer`."
                 .to_owned()
         }
-    }
+    };
+    let competing = match flow.growth() {
+        Some(Growth::Bent) => {
+            " Each connection more brought less than the one before, long before the best rate: \
+             streams that compete with others' flows on a full path do so too. What tells them \
+             apart: the same tests at a quiet time."
+        }
+        Some(Growth::Short) => {
+            " No level shows whether more connections go on to bring as much each: streams that \
+             compete with others' flows on a full path fit as well. What tells them apart: a ladder \
+             of connections, or the same tests at a quiet time."
+        }
+        Some(Growth::Unseen) => {
+            " The lowest level is already near the best rate, so streams that compete with others' \
+             flows on a full path fit as well. What tells them apart: levels in between, or the same \
+             tests at a quiet time."
+        }
+        _ => "",
+    };
+    seen + competing
 }
 
 fn others(

@@ -7,11 +7,11 @@ use redoline_proto::units::BytesPerSecond;
 use super::burst::{self, BurstCredit};
 use super::case::{Alone, Case, DIRECTIONS, at_limit};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
-use super::flow::queue_stands;
+use super::flow::{self, QUOTA, STEAL_MUCH, full_thread, queue_stands};
 use super::readings::ends;
 use super::response;
 use super::steady::Interval;
-use super::throughput::Summary;
+use super::throughput::{PairSummary, Summary};
 use super::words::{long_time, rate};
 use crate::plan::node::{Direction, PairId};
 use crate::record::measurement::{EndRecord, MeasurementId, PairTransfer};
@@ -19,6 +19,8 @@ use crate::record::measurement::{EndRecord, MeasurementId, PairTransfer};
 /// A test sustains what it carries when it lasts so long, and so many times a probe.
 const LONG: Duration = Duration::from_secs(20);
 const LONGER: f64 = 2.0;
+/// Levels of two tests are the same when they differ by no more than this ratio.
+const REPEATED: f64 = 1.2;
 
 pub fn findings(case: &Case<'_>) -> Vec<Finding> {
     DIRECTIONS.into_iter().filter_map(|direction| strongest(case, direction)).collect()
@@ -29,46 +31,84 @@ struct Seen {
     pairs: Vec<PairId>,
     ids: Vec<MeasurementId>,
     credit: BurstCredit,
-    confidence: Confidence,
+    /// Packets were lost once the rate had fallen.
     losses: bool,
+    /// That fell so.
+    tests: usize,
 }
 
 /// The one that is seen best: within a test rather than between tests, then the largest.
 fn strongest(case: &Case<'_>, direction: Direction) -> Option<Finding> {
-    let within = case.counting(direction).filter_map(|test| within(case, test));
+    let within = repeated(case.counting(direction).filter_map(|test| within(case, test)).collect());
     let between = case.pairs().filter_map(|pair| between(case, pair, direction));
-    let seen = within.chain(between).max_by(|a, b| {
-        let order = a.credit.ended.cmp(&b.credit.ended).then(a.confidence.cmp(&b.confidence));
+    let seen = within.into_iter().chain(between).max_by(|a, b| {
+        let order = a.credit.ended.cmp(&b.credit.ended).then(a.tests.cmp(&b.tests));
         order.then(a.credit.credit.cmp(&b.credit.credit))
     })?;
-    let BurstCredit { early, later, at, credit, ended } = seen.credit;
-    let how = match ended {
-        true => format!("for the first {} of a test, then {}", long_time_or_ms(at), rate(later)),
-        false => format!("in a short test, and {} in a long one", rate(later)),
-    };
-    let sentence = format!(
-        "The path from {direction} carries {} {how}: it lends a credit of {}{credit} and sustains \
-         {}. Short tests measure the credit; redo at peak time lasts longer.{}",
-        rate(early),
-        if ended { "about " } else { "at least " },
-        rate(later),
-        match seen.losses {
-            true =>
-                " Packets are lost once it is used up, as behind a policer; losses that began by \
-                 chance look the same. What tells them apart: the same test again after a rest.",
-            false => "",
-        }
-    );
+    let confidence = if seen.tests > 1 { Confidence::Likely } else { Confidence::Possible };
     let id = FindingId::BurstCredit;
-    let mut finding = Finding::new(id, Severity::Warning, seen.confidence, sentence)
+    let mut finding = Finding::new(id, Severity::Warning, confidence, sentence(&seen, direction))
         .direction(direction)
         .pairs(seen.pairs)
-        .value(later.0, Unit::BytesPerSecond)
-        .detail(Detail::Credit { sustained: later, credit });
+        .value(seen.credit.later.0, Unit::BytesPerSecond)
+        .detail(Detail::Credit { sustained: seen.credit.later, credit: seen.credit.credit });
     for id in seen.ids {
         finding.add_evidence(id, &["samples[]", "steady.bytes_per_second"]);
     }
     Some(finding)
+}
+
+fn sentence(seen: &Seen, direction: Direction) -> String {
+    let BurstCredit { early, later, at, credit, ended } = seen.credit;
+    let early_and_later = match ended {
+        true => format!(
+            "{} for the first {} of a test, then {}",
+            rate(early),
+            long_time_or_ms(at),
+            rate(later)
+        ),
+        false => format!("{} in a short test, and {} in a long one", rate(early), rate(later)),
+    };
+    let size = format!("{} {credit}", if ended { "about" } else { "at least" });
+    if seen.tests > 1 {
+        return format!(
+            "The path from {direction} carries {early_and_later}, and it does so in {} tests: it \
+             lends a credit of {size} and sustains {}. Short tests measure the credit; redo at peak \
+             time lasts longer.",
+            seen.tests,
+            rate(later)
+        );
+    }
+    let alike = match seen.losses {
+        true => {
+            "Other traffic that began meanwhile looks the same, and so do losses that began by chance"
+        }
+        false => "Other traffic that began meanwhile looks the same",
+    };
+    format!(
+        "The path from {direction} carries {early_and_later}: it may lend a credit of {size} and \
+         sustain {}. {alike}. What tells them apart: the same test again after a rest, which a \
+         credit lets begin as fast and fall to the same rate.",
+        rate(later)
+    )
+}
+
+/// Falls that other tests repeat: twice from one level to another no chance does.
+fn repeated(mut seen: Vec<Seen>) -> Vec<Seen> {
+    let alike = |a: BytesPerSecond, b: BytesPerSecond| a.0.max(b.0) <= REPEATED * a.0.min(b.0);
+    let credits: Vec<(BurstCredit, Vec<MeasurementId>)> =
+        seen.iter().map(|one| (one.credit, one.ids.clone())).collect();
+    for one in &mut seen {
+        let same = |credit: &BurstCredit| {
+            alike(credit.early, one.credit.early) && alike(credit.later, one.credit.later)
+        };
+        let others: Vec<_> = credits.iter().filter(|(credit, _)| same(credit)).collect();
+        one.tests = others.len();
+        let ids = others.into_iter().flat_map(|(_, ids)| ids.clone());
+        let others: Vec<MeasurementId> = ids.filter(|id| !one.ids.contains(id)).collect();
+        one.ids.extend(others);
+    }
+    seen
 }
 
 fn long_time_or_ms(time: Duration) -> String {
@@ -86,15 +126,16 @@ fn within(case: &Case<'_>, test: &Summary) -> Option<Seen> {
         pairs: test.pairs.iter().map(|pair| pair.pair).collect(),
         ids: vec![test.id],
         credit,
-        confidence: if losses { Confidence::Possible } else { Confidence::Likely },
         losses,
+        tests: 1,
     })
 }
 
 /// A fall within one test, of what all its receivers got; unless random losses explain it: a stream
-/// rises to the path's rate until its first loss, and falls to what its losses leave it.
+/// rises to the path's rate until its first loss, and falls to what its losses leave it. Nor of a
+/// test whose processors were taken away: what fell may have been theirs.
 pub fn credit_of(case: &Case<'_>, test: &Summary) -> Option<BurstCredit> {
-    if test.pairs.iter().any(|pair| at_limit(test, pair)) {
+    if test.pairs.iter().any(|pair| at_limit(test, pair) || processor_taken(pair)) {
         return None;
     }
     let intervals: Vec<Interval> = test.samples.iter().map(|sample| sample.interval).collect();
@@ -105,6 +146,15 @@ pub fn credit_of(case: &Case<'_>, test: &Summary) -> Option<BurstCredit> {
     let queue = test.pairs.iter().any(queue_stands);
     let by_chance = !queue && by_loss.is_some_and(|by_loss| response::fits(credit.later, by_loss));
     (!by_chance).then_some(credit)
+}
+
+/// A thread had no processor time left, or a quota or the hypervisor took some.
+fn processor_taken(pair: &PairSummary) -> bool {
+    full_thread(pair).is_some()
+        || flow::ends(pair).any(|(_, cpu)| {
+            cpu.throttled.is_some_and(|sum| sum >= QUOTA)
+                || cpu.steal.is_some_and(|cores| cores >= STEAL_MUCH)
+        })
 }
 
 /// What all streams of a test together get at this loss (share of packets).
@@ -125,7 +175,8 @@ fn between(case: &Case<'_>, pair: PairId, direction: Direction) -> Option<Seen> 
         a.num_conn == b.num_conn && one.socket == other.socket && one.rate_limit == other.rate_limit
     };
     let pairs = tests.iter().flat_map(|long| {
-        let long_enough = long.steady.elapsed() >= LONG && !at_limit(long.summary, long.pair);
+        let held = at_limit(long.summary, long.pair) || processor_taken(long.pair);
+        let long_enough = long.steady.elapsed() >= LONG && !held;
         tests.iter().filter(move |probe| long_enough && alike(probe, long)).filter_map(
             move |probe| {
                 let longer = long.steady.elapsed() >= probe.steady.elapsed().mul_f64(LONGER);
@@ -138,8 +189,7 @@ fn between(case: &Case<'_>, pair: PairId, direction: Direction) -> Option<Seen> 
         )
     });
     let (probe, long, credit) = pairs.max_by_key(|(.., credit)| credit.credit)?;
-    let confidence = Confidence::Possible;
-    Some(Seen { pairs: vec![pair], ids: vec![long, probe], credit, confidence, losses: false })
+    Some(Seen { pairs: vec![pair], ids: vec![long, probe], credit, losses: false, tests: 1 })
 }
 
 /// Bytes sent again of all sent, before and after a moment since the first sample.

@@ -274,8 +274,9 @@ impl fmt::Display for Setting {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerFlow {
     pub stream: BytesPerSecond,
+    /// What `num_conn` connections carry together.
     pub aggregate: BytesPerSecond,
-    /// The smallest number of connections that gives the aggregate.
+    /// The smallest number of connections that gives about the best rate.
     pub num_conn: u32,
 }
 

@@ -12,14 +12,17 @@ use super::response;
 use super::throughput::{Cpu, PairSummary};
 use crate::plan::node::{Direction, NodeId, PairId};
 
-/// A round trip under load that is longer than the smallest one by more than `QUEUE_TIME` and a
-/// quarter, of long ones by more than `QUEUE_LONG`, means that a queue stands somewhere on the way.
+/// A round trip under load that is longer than one without by more than `QUEUE_TIME` and a quarter,
+/// of long ones by more than `QUEUE_LONG`, means that a queue stands somewhere on the way.
 const QUEUE_SHARE: f64 = 0.25;
 const QUEUE_LONG: Duration = Duration::from_millis(5);
 const QUEUE_TIME: Duration = Duration::from_millis(1);
-/// Connections of the lowest level get at least this share of what one alone gets: the curve is a
-/// straight line there.
+/// Connections of a level get at least this share of what one alone gets: the curve is a straight line
+/// up to there.
 pub const LINEAR: f64 = 0.85;
+/// A curve that is straight up to so many connections is none of streams that compete with fewer than
+/// 17 others on a full path: n of n + m is then below `LINEAR`.
+const FAR: u32 = 4;
 /// Jain's index of the streams' bytes above which flows are equal (Jain 1984; 1 is exactly equal).
 const EQUAL: f64 = 0.9;
 /// Several connections carry this many times what one does.
@@ -40,12 +43,14 @@ const AT_BOUND: f64 = 0.9;
 /// A thread that ran, or could have run and was not let, for this share of the time has none left.
 const THREAD_FULL: f64 = 0.9;
 /// So has one that was kept from running for this share of the time, by the quota of its control
-/// group or by other processes.
+/// group or, where the rate comes and goes, by other processes.
 const KEPT_MUCH: f64 = 0.5;
+/// A quota that took so much, in sum over processors, may be why a thread was kept from running.
+pub const QUOTA: f64 = 0.1;
 const CORE_FULL: f64 = 0.95;
 /// A full core counts against the test only where interrupts or the hypervisor take this much.
 const SOFTIRQ_MUCH: f64 = 0.5;
-const STEAL_MUCH: f64 = 0.2;
+pub const STEAL_MUCH: f64 = 0.2;
 /// With fewer bytes sent again no rate that matters is held: at 1 ms, one in a million gives
 /// 14 Gbit/s. Whether more of them hold a stream, its rate says.
 const LOSS_LEAST: f64 = 0.000_001;
@@ -63,6 +68,11 @@ pub struct Flow<'a> {
     pub single: Alone<'a>,
     /// The lowest level with several connections.
     pub low: Option<Alone<'a>>,
+    /// What the connections of the worst level that is not full get each, of what one alone gets;
+    /// `None` where every level is full.
+    bend: Option<f64>,
+    /// The most connections that get as much each as one alone.
+    straight_to: u32,
     /// The highest rate of several connections.
     pub best: Option<Alone<'a>>,
     pub case: &'a Case<'a>,
@@ -71,8 +81,13 @@ pub struct Flow<'a> {
 /// The shape of the curve of connections at its beginning.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Growth {
-    /// Twice the connections, twice the rate.
+    /// Twice the connections, twice the rate, at every level up to where the path is full.
     Straight,
+    /// Straight as far as it was measured, which is not far enough to tell it from `Bent`.
+    Short,
+    /// Straight at its beginning only: each connection more brings less, long before the best rate.
+    /// So do streams that take their parts of a path that others' flows fill: n of n + m.
+    Bent,
     /// The lowest level is already full, so the shape before it is not known.
     Unseen,
 }
@@ -91,15 +106,14 @@ impl<'a> Flow<'a> {
     pub fn of(case: &'a Case<'a>, pair: PairId, direction: Direction) -> Option<Self> {
         let (sender, receiver) = case.setup().ends(pair, direction);
         let levels = case.levels(pair, direction);
-        Some(Self {
-            pair,
-            sender,
-            receiver,
-            single: case.single(pair, direction)?,
-            low: levels.first().copied(),
-            best: levels.into_iter().max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0)),
-            case,
-        })
+        let single = case.single(pair, direction)?;
+        let best =
+            levels.iter().copied().max_by(|a, b| a.steady.rate.0.total_cmp(&b.steady.rate.0));
+        let low = levels.first().copied();
+        let bend = best.and_then(|best| bend(&single, &levels, &best));
+        let straight = levels.iter().filter(|level| part_of_one(&single, level) >= LINEAR);
+        let straight_to = straight.map(|level| level.num_conn).max().unwrap_or(1);
+        Some(Self { pair, sender, receiver, single, low, bend, straight_to, best, case })
     }
 
     pub fn rate(&self) -> BytesPerSecond {
@@ -128,12 +142,6 @@ impl<'a> Flow<'a> {
         pair.kernel.lost_share.or_else(|| pair.counts.retransmitted_share())
     }
 
-    /// What the lowest level's connections get each, of what one alone gets.
-    pub fn linearity(&self) -> Option<f64> {
-        let low = self.low?;
-        Some(low.steady.rate.0 / (f64::from(low.num_conn) * self.rate().0))
-    }
-
     /// How the aggregate grows with connections; `None` where it does not grow by much, where the
     /// streams of one test are not equal, or where it is not known what one alone gets.
     pub fn growth(&self) -> Option<Growth> {
@@ -143,11 +151,21 @@ impl<'a> Flow<'a> {
         if !more || !equal || is_wide(self.single.steady) {
             return None;
         }
-        match () {
-            () if self.linearity()? >= LINEAR => Some(Growth::Straight),
-            () if low.steady.rate.0 >= SATURATED * best.steady.rate.0 => Some(Growth::Unseen),
-            () => None,
+        let straight = part_of_one(&self.single, &low) >= LINEAR;
+        let bent = self.bend.is_some_and(|least| least < LINEAR);
+        match straight {
+            true if bent => Some(Growth::Bent),
+            true if self.straight_to >= FAR || self.ends() => Some(Growth::Straight),
+            true => Some(Growth::Short),
+            false => {
+                (low.steady.rate.0 >= SATURATED * best.steady.rate.0).then_some(Growth::Unseen)
+            }
         }
+    }
+
+    /// More connections were tried and brought no more.
+    fn ends(&self) -> bool {
+        self.case.plateaued(self.pair, self.single.summary.direction)
     }
 
     /// One connection gets what several get together.
@@ -158,7 +176,8 @@ impl<'a> Flow<'a> {
     /// The window that holds the single stream: the buffer has reached its bound, no queue stands on
     /// the way, more was possible, and either the kernel says so or the bytes under way fill it.
     pub fn held(&self) -> Option<Held> {
-        if self.fills() || self.at_limit() || self.cpu_full().is_some() {
+        let by_cpu = self.cpu_full().is_some() || self.cpu_perhaps_full();
+        if self.fills() || self.at_limit() || by_cpu {
             return None;
         }
         self.held_by_counters().or_else(|| self.held_by_size())
@@ -224,10 +243,11 @@ impl<'a> Flow<'a> {
     /// stream that waits for its buffer sends in bursts, each of which queues behind itself.
     fn is_burst(&self, bytes: Bytes) -> bool {
         let rtt = self.single.pair.rtt;
-        let (Some(min), Some(loaded), Some(best)) = (rtt.min, rtt.p50, self.best) else {
+        let (Some(idle), Some(loaded), Some(best)) = (rtt.without_load(), rtt.p50, self.best)
+        else {
             return false;
         };
-        let rise = loaded.saturating_sub(min).saturating_sub(QUEUE_TIME);
+        let rise = loaded.saturating_sub(idle).saturating_sub(QUEUE_TIME);
         rise.as_secs_f64() * best.steady.rate.0 <= bytes.0 as f64
     }
 
@@ -314,6 +334,22 @@ impl<'a> Flow<'a> {
     pub fn cpu_full(&self) -> Option<(End, Cpu)> {
         full_thread(self.single.pair)
     }
+
+    /// A thread has next to no processor time left, and a queue stands on the way: either may hold
+    /// the stream.
+    pub fn cpu_perhaps_full(&self) -> bool {
+        busy_beside_queue(self.single.pair).is_some()
+    }
+}
+
+/// What each connection of a level gets, of what one alone gets.
+fn part_of_one(single: &Alone<'_>, level: &Alone<'_>) -> f64 {
+    level.steady.rate.0 / (f64::from(level.num_conn) * single.steady.rate.0)
+}
+
+fn bend(single: &Alone<'_>, levels: &[Alone<'_>], best: &Alone<'_>) -> Option<f64> {
+    let below = levels.iter().filter(|one| one.steady.rate.0 < SATURATED * best.steady.rate.0);
+    below.map(|level| part_of_one(single, level)).min_by(f64::total_cmp)
 }
 
 /// Where nothing is known of bound or buffer, the counters stand alone.
@@ -325,24 +361,39 @@ fn reached(held: &Held) -> bool {
 }
 
 pub fn queue_stands(pair: &PairSummary) -> bool {
-    let Some((min, loaded)) = pair.rtt.min.zip(pair.rtt.p50) else { return false };
-    loaded > min + min.mul_f64(QUEUE_SHARE).min(QUEUE_LONG) + QUEUE_TIME
+    let Some((idle, loaded)) = pair.rtt.without_load().zip(pair.rtt.p50) else { return false };
+    loaded > idle + idle.mul_f64(QUEUE_SHARE).min(QUEUE_LONG) + QUEUE_TIME
 }
 
 /// The end with a thread that uses a whole core, or all that it is given. Where a queue stands in
-/// the network, a thread that only waits for a processor does not hold the rate; unless the rate
-/// comes and goes, as it does behind a thread that now runs and now waits. A quota is used up by
-/// nobody whom the network holds.
+/// the network, a thread that is only busy, or only waits for a processor, does not surely hold the
+/// rate; unless the rate comes and goes, as it does behind a thread that now runs and now waits. A
+/// quota is used up by nobody whom the network holds.
 pub fn full_thread(pair: &PairSummary) -> Option<(End, Cpu)> {
     let comes_and_goes = pair.steady.as_ref().is_some_and(|steady| !is_settled(steady));
     let queue = queue_stands(pair) && !comes_and_goes;
-    let much = |share: Option<f64>| share.is_some_and(|share| share >= KEPT_MUCH);
     ends(pair)
         .filter(|(_, cpu)| {
-            let kept = cpu.occupied() >= THREAD_FULL || (comes_and_goes && much(cpu.waiting));
-            cpu.busiest_thread >= THREAD_FULL || much(cpu.throttled) || (kept && !queue)
+            let waits = comes_and_goes && cpu.waiting.is_some_and(|share| share >= KEPT_MUCH);
+            let full = cpu.occupied() >= THREAD_FULL || waits;
+            held_by_quota(cpu) || (full && !queue)
         })
         .max_by(|a, b| a.1.occupied().total_cmp(&b.1.occupied()))
+}
+
+/// The end with a thread that uses a whole core while a queue stands in the network, at a rate that
+/// stays: what is near its end there is not known.
+pub fn busy_beside_queue(pair: &PairSummary) -> Option<(End, Cpu)> {
+    let open = queue_stands(pair) && full_thread(pair).is_none();
+    ends(pair)
+        .filter(|(_, cpu)| open && cpu.busiest_thread >= THREAD_FULL)
+        .max_by(|a, b| a.1.busiest_thread.total_cmp(&b.1.busiest_thread))
+}
+
+/// The quota of its control group kept a thread from running for much of the time.
+fn held_by_quota(cpu: &Cpu) -> bool {
+    let by_quota = cpu.throttled.is_some_and(|sum| sum >= QUOTA);
+    by_quota && cpu.kept().is_some_and(|share| share >= KEPT_MUCH)
 }
 
 /// The end with a core that interrupts or the hypervisor keep busy.

@@ -20,6 +20,8 @@ const EQUAL_LINKS: f64 = 1.15;
 const LEFT_OUT: f64 = 0.2;
 /// Jain's index of the members below which they are unevenly used.
 const UNEVEN: f64 = 0.9;
+/// A member that was used to this share of its speed may have held the rate.
+const FULL: f64 = 0.7;
 /// The members carried this much of the test: else something else was counted.
 const OF_TEST: f64 = 0.8;
 
@@ -35,21 +37,23 @@ fn worst(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     };
     let members = tests().filter_map(|(test, pair)| members(case, test, pair));
     let groups = tests().filter_map(|(test, pair)| groups(case, test, pair));
-    // What interfaces counted says more than what rates look like.
-    let least = |a: &Finding, b: &Finding| {
-        a.value.map_or(1.0, |value| value.0).total_cmp(&b.value.map_or(1.0, |value| value.0))
-    };
-    members.min_by(least).or_else(|| groups.min_by(least))
+    let index = |finding: &Finding| finding.value.map_or(1.0, |value| value.0);
+    let least = |a: &Finding, b: &Finding| index(a).total_cmp(&index(b));
+    let (full, spare): (Vec<Finding>, Vec<Finding>) =
+        members.partition(|finding| finding.severity >= Severity::Warning);
+    // What interfaces counted says more than what rates look like, where it held a rate.
+    let full = full.into_iter().min_by(least).or_else(|| groups.min_by(least));
+    full.or_else(|| spare.into_iter().min_by(least))
 }
 
 fn finding(
     direction: Direction,
     pair: PairId,
     nodes: &[NodeId],
-    (index, confidence): (f64, Confidence),
+    (index, severity, confidence): (f64, Severity, Confidence),
     sentence: String,
 ) -> Finding {
-    Finding::new(FindingId::HashImbalance, Severity::Warning, confidence, sentence)
+    Finding::new(FindingId::HashImbalance, severity, confidence, sentence)
         .direction(direction)
         .pairs([pair])
         .nodes(nodes.iter().copied())
@@ -101,18 +105,49 @@ fn of_bond(
         .zip(&carried)
         .map(|(name, bytes)| format!("{name} {}", percent(bytes / sum)))
         .collect();
+    let used_most = fullest(case, (node, bond), &carried, host.seconds);
+    let full = used_most.is_some_and(|share| share >= FULL) || groups(case, test, pair).is_some();
+    let severity = if full { Severity::Warning } else { Severity::Info };
+    let held = match used_most {
+        _ if full => String::new(),
+        Some(share) => format!(
+            " The fullest was used to {} of its speed, so that is not what held the rate.",
+            percent(share)
+        ),
+        None => {
+            " Whether that held the rate is not known, since the links do not tell their speed."
+                .to_owned()
+        }
+    };
     let sentence = format!(
         "{} of one test used {used} of {} links of {} on {}: {}. The hash that spreads flows put \
-         them so; other source ports may fall otherwise.",
+         them so; other source ports may fall otherwise.{held}",
         count(pair.streams.len() as u32, "stream"),
         carried.len(),
         bond.name,
         case.name(node),
         list(&parts),
     );
-    let of = (index, Confidence::Measured);
+    let of = (index, severity, Confidence::Measured);
     let finding = finding(test.direction, pair.pair, &[node], of, sentence);
     Some(finding.evidence(test.id, &["hosts[].interfaces[]", "streams[].received_bytes"]))
+}
+
+/// What the fullest member carried of what it can, 0 to about 1; `None` where no speed is known.
+fn fullest(
+    case: &Case<'_>,
+    (node, bond): (NodeId, &Interface),
+    carried: &[f64],
+    seconds: Option<f64>,
+) -> Option<f64> {
+    let interfaces = &case.facts(node)?.interfaces;
+    let seconds = seconds?;
+    let shares = bond.bond_members.iter().zip(carried).filter_map(|(name, bytes)| {
+        let member = interfaces.iter().find(|interface| interface.name == *name)?;
+        let mbit = member.speed_mbit_per_s.filter(|mbit| *mbit > 0)?;
+        Some(bytes / seconds / (mbit as f64 * 125_000.0))
+    });
+    shares.max_by(f64::total_cmp)
 }
 
 /// Streams in two groups that get the same in sum: each fills one of two equal links.
@@ -132,7 +167,7 @@ fn groups(case: &Case<'_>, test: &Summary, pair: &PairSummary) -> Option<Finding
         mean(&fast) / mean(&slow),
         slow.len(),
     );
-    let of = (index, Confidence::Possible);
+    let of = (index, Severity::Warning, Confidence::Possible);
     let finding = finding(test.direction, pair.pair, &[sender, receiver], of, sentence);
     Some(finding.evidence(test.id, &["streams[].received_bytes", "stream_fairness"]))
 }

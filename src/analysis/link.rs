@@ -2,8 +2,8 @@
 
 use redoline_proto::units::BytesPerSecond;
 
-use super::case::{Alone, Case, is_settled};
-use super::cause::SINGLE;
+use super::case::{Alone, Case, at_limit, held_by_runbook, is_settled};
+use super::cause::{SINGLE, enough};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, LINEAR, full_thread, queue_stands};
 use super::words::{count, rate, steady};
@@ -16,6 +16,10 @@ const WAITS: f64 = 0.5;
 /// The highest rate of a direction does not rise with more connections.
 pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
     let (best_id, best) = case.best(direction)?;
+    // Of a path whose best rate the runbook held nobody knows where it ends.
+    if case.throughputs.iter().any(|test| test.id == best_id && held_by_runbook(test)) {
+        return None;
+    }
     let full: Vec<(&Flow<'_>, Alone<'_>)> =
         flows.iter().filter_map(|flow| Some((flow, full_level(case, flow, direction)?))).collect();
     let level = full.iter().copied().max_by(|a, b| a.1.steady.rate.0.total_cmp(&b.1.steady.rate.0));
@@ -27,15 +31,15 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     let queue = queue_stands(level.pair);
     let lost = level.pair.kernel.lost_share.is_some_and(|share| share > 0.0);
     let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
-    let num_conn = case.recommended(flow.pair, direction).unwrap_or(level.num_conn);
+    let enough = enough(case, flow.pair, direction, &level);
     let one = if flow.fills() { " One stream alone fills it." } else { "" };
     let sentence = format!(
         "The path from {direction} carries {}: {} from {} reach {}, and more connections do not \
          raise it.{one}{}",
         steady(best),
-        count(num_conn, "connection"),
+        count(enough.num_conn, "connection"),
         case.way(flow.pair, direction),
-        rate(level.steady.rate),
+        rate(enough.rate),
         match (queue, lost) {
             (true, _) => " A queue stands at that rate.",
             (false, true) => " Packets are lost at that rate.",
@@ -50,6 +54,7 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
             .pairs(pairs)
             .value(best.rate.0, Unit::BytesPerSecond)
             .evidence(level.id, &["steady.bytes_per_second", "rtt_us", "retransmitted_bytes"])
+            .evidence(enough.measurement, &["steady.bytes_per_second"])
             .evidence(best_id, &["steady.bytes_per_second"])
             .detail(Detail::Limit(best.rate)),
     )
@@ -68,12 +73,13 @@ fn full_level<'a>(case: &Case<'_>, flow: &Flow<'a>, direction: Direction) -> Opt
         || (window && !queue_stands(best.pair))
         || flow.reads_slowly()
         || !is_settled(best.steady);
-    (full && !in_node).then_some(best)
+    let held_back = at_limit(best.summary, best.pair);
+    (full && !in_node && !held_back).then_some(best)
 }
 
 /// Only one stream was measured and a queue stood on its way: two causes fit.
 fn link_or_flow(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Option<Finding> {
-    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue())?;
+    let flow = flows.iter().find(|flow| flow.best.is_none() && flow.queue() && !flow.at_limit())?;
     let sentence = format!(
         "One stream from {} carries {} and a queue stands on its way: either the path is full or \
          the network limits each flow. What tells them apart: a ladder of connections.",

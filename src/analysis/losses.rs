@@ -2,14 +2,16 @@
 
 use super::case::Case;
 use super::cause::{SINGLE, per_flow_fits};
-use super::finding::{Confidence, Finding, FindingId, Severity, Unit};
+use super::finding::{Confidence, End, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, GAIN};
 use super::words::{percent, rate, steady};
-use crate::plan::node::Direction;
+use crate::plan::node::{Direction, NodeId};
 
 /// Losses of several streams this many times those of one are their own doing: streams that fill a
 /// queue lose with the square of their number.
 const OWN_DOING: f64 = 4.0;
+/// An interface that counted this share of what was lost, or more, is where to look.
+const COUNTED: f64 = 0.1;
 /// A stream alone in a queue that loses this much would have fewer than 17 segments under way
 /// (1.22 / √loss): where more fit, something else drops as well.
 const MUCH_IN_QUEUE: f64 = 0.005;
@@ -20,9 +22,12 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     let (slowest, confidence) =
         lossy.iter().min_by(|a, b| a.0.rate().0.total_cmp(&b.0.rate().0)).copied()?;
     let share = slowest.lost_share()?;
+    let counted = at_interfaces(case, slowest);
+    let where_seen: String = counted.iter().map(|(_, sentence)| sentence.as_str()).collect();
     let sentence = format!(
         "{} of what one stream from {} sent had to be sent again{}. A stream that loses so much \
-         gets about {} (1.22 × MSS / (RTT × √loss), CUBIC on long paths more); it got {}.{}",
+         gets about {} (1.22 × MSS / (RTT × √loss), CUBIC on long paths more); it got {}.{}\
+         {where_seen}",
         percent(share),
         case.way(slowest.pair, direction),
         if slowest.queue() { "" } else { ", without a queue on the way" },
@@ -32,7 +37,11 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     );
     let mut finding = Finding::new(FindingId::LossLimited, Severity::Warning, confidence, sentence)
         .direction(direction)
-        .value(share, Unit::Share);
+        .value(share, Unit::Share)
+        .nodes(counted.iter().map(|(node, _)| *node));
+    if !counted.is_empty() {
+        finding.add_evidence(slowest.single.id, &["hosts[].interfaces[]"]);
+    }
     for (flow, _) in lossy {
         finding = finding
             .pairs([flow.pair])
@@ -41,6 +50,35 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
             .evidence(flow.single.id, &["retransmitted_bytes", "mss_bytes"]);
     }
     Some(finding)
+}
+
+/// Ends whose own interface counted a good part of the losses, each with a sentence.
+fn at_interfaces(case: &Case<'_>, flow: &Flow<'_>) -> Vec<(NodeId, String)> {
+    let pair = flow.single.pair;
+    let lost = pair.counts.retransmitted.zip(pair.mss.filter(|mss| mss.0 > 0));
+    let lost = lost.map_or(0.0, |(bytes, mss)| bytes as f64 / mss.0 as f64);
+    let ends = [
+        (flow.sender, flow.receiver, &pair.host.sender, End::Sender),
+        (flow.receiver, flow.sender, &pair.host.receiver, End::Receiver),
+    ];
+    ends.into_iter()
+        .filter_map(|(node, peer, host, end)| {
+            let name = &*case.interface(node, peer)?.name;
+            let of = host.interface(name)?;
+            let (drops, errors, what) = match end {
+                End::Sender => (of.send_drops, of.send_errors, "was to send"),
+                End::Receiver => (of.receive_drops, of.receive_errors, "received"),
+            };
+            let counted = drops.saturating_add(errors);
+            let much = counted > 0 && counted as f64 >= COUNTED * lost;
+            let sentence = format!(
+                " Of the packets that {name} on {} {what} meanwhile, it dropped {drops} and found \
+                 {errors} in error: look there first.",
+                case.name(node)
+            );
+            much.then_some((node, sentence))
+        })
+        .collect()
 }
 
 /// How sure it is that losses hold a stream; `None` where they do not fit its rate, or where

@@ -63,7 +63,7 @@ use throughput::Summary;
 use verdict::Verdict;
 
 /// Grows with every change of a rule, so that a report tells by which rules it was made.
-pub const ANALYSIS_VERSION: u32 = 3;
+pub const ANALYSIS_VERSION: u32 = 4;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
@@ -77,12 +77,13 @@ pub struct Analysis {
 }
 
 pub fn analyse(record: &RunRecord) -> Analysis {
+    let paths: Vec<PathSummary> = record.paths().map(throughput::summarise_path).collect();
     let throughputs: Vec<Summary> = record
         .throughputs()
         .map(|test| mtu::checked(&record.setup, throughput::summarise(test)))
+        .map(|summary| throughput::with_idle(summary, &paths))
         .collect();
     let storage: Vec<StorageSummary> = record.storage_reads().map(storage::summarise).collect();
-    let paths: Vec<PathSummary> = record.paths().map(throughput::summarise_path).collect();
     let series = series::results(&record.series, &throughputs, &storage);
     let case = Case {
         record,

@@ -76,6 +76,11 @@ impl Ladder {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Documented {
     Recommends(u32),
+    /// This, if no level above the highest measured one, `above`, exceeds the measured ones.
+    Unless {
+        num_conn: u32,
+        above: u32,
+    },
     /// It rests on what this level gives, which is not known well enough.
     CannotTell {
         num_conn: u32,
@@ -95,14 +100,15 @@ struct Bounds {
 ///
 /// A level between two measured ones lies between their rates, which holds for a curve without a
 /// peak or a dip between them; beyond the last measured level nothing is known. Where a decision
-/// could go either way within these bounds, it cannot be told.
+/// could go either way within these bounds, it cannot be told; where it only goes on beyond the last
+/// measured level, it is told under the condition that nothing there exceeds what was measured.
 pub fn documented(levels: &[Level], from: u32, step: u32, max: u32, tolerance: f64) -> Documented {
     let mut walked: Vec<Bounds> = Vec::new();
     let mut reference: Option<Bounds> = None;
     let mut without_rise = 0;
     for num_conn in (from..=max).step_by(step.max(1) as usize) {
         let Some(level) = bounds(levels, num_conn) else {
-            return Documented::CannotTell { num_conn };
+            return beyond(levels, &walked, num_conn, tolerance);
         };
         walked.push(level);
         match reference.map_or(Some(true), |at| exceeds(level, at, 1.0 + tolerance)) {
@@ -115,6 +121,21 @@ pub fn documented(levels: &[Level], from: u32, step: u32, max: u32, tolerance: f
         }
     }
     smallest_of(&walked, 1.0 - tolerance).unwrap_or(Documented::CannotTell { num_conn: from })
+}
+
+/// What the levels that were walked recommend, where `num_conn` is above the highest measured one.
+fn beyond(levels: &[Level], walked: &[Bounds], num_conn: u32, tolerance: f64) -> Documented {
+    let open = Documented::CannotTell { num_conn };
+    let Some(highest) = levels.last().filter(|highest| highest.num_conn < num_conn) else {
+        return open;
+    };
+    match smallest_of(walked, 1.0 - tolerance) {
+        Some(Documented::Recommends(num_conn)) => {
+            Documented::Unless { num_conn, above: highest.num_conn }
+        }
+        Some(other) => other,
+        None => open,
+    }
 }
 
 /// The smallest level that has `share` of every level; `None` when there is none.
@@ -235,9 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_procedure_cannot_be_told_beyond_the_last_level_or_on_a_slope() {
+    fn beyond_the_last_level_the_documented_procedure_is_told_under_a_condition() {
         let short = levels_of(&[(1, 100.0), (2, 100.0), (3, 100.0), (4, 100.0)]);
-        assert_eq!(documented(&short, 2, 2, 64, 0.03), Documented::CannotTell { num_conn: 6 });
+        let unless = Documented::Unless { num_conn: 2, above: 4 };
+        assert_eq!(documented(&short, 2, 2, 64, 0.03), unless);
+        let rising = levels_of(&[(1, 50.0), (2, 100.0), (3, 150.0), (4, 200.0)]);
+        let unless = Documented::Unless { num_conn: 4, above: 4 };
+        assert_eq!(documented(&rising, 2, 2, 64, 0.03), unless);
+    }
+
+    #[test]
+    fn the_documented_procedure_cannot_be_told_on_a_slope_or_without_levels() {
         let slope = levels_of(&[(8, 100.0), (12, 120.0), (16, 120.0), (24, 120.0)]);
         assert_eq!(documented(&slope, 8, 2, 64, 0.03), Documented::CannotTell { num_conn: 10 });
         assert_eq!(documented(&[], 2, 2, 64, 0.03), Documented::CannotTell { num_conn: 2 });

@@ -3,13 +3,11 @@
 use super::case::{Alone, Case};
 use super::cause::SINGLE;
 use super::finding::{Confidence, End, Finding, FindingId, Severity, Unit};
-use super::flow::{Flow, ends, full_core, full_thread, queue_stands};
-use super::throughput::{Cpu, PairSummary};
+use super::flow::{Flow, QUOTA, busy_beside_queue, ends, full_core, full_thread, queue_stands};
+use super::throughput::{Cpu, PairSummary, Summary};
 use super::words::{count, percent, steady};
 use crate::plan::node::{Direction, NodeId};
 
-/// Time that a thread was kept from running is spoken of from this share on.
-const QUOTA: f64 = 0.1;
 /// A core is full of interrupts when so much of it is busy, and so much of that with softirq.
 const CORE_BUSY: f64 = 0.9;
 const INTERRUPTS_MUCH: f64 = 0.7;
@@ -30,8 +28,12 @@ fn processor(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
         tests.extend(case.single(pair, direction));
         tests.extend(case.best_alone(pair, direction));
     }
+    tests.extend(case.together(direction).into_iter().flat_map(parts));
+    let mut full: Vec<Finding> =
+        tests.into_iter().filter_map(|test| cpu_finding(case, direction, test)).collect();
+    full.sort_by_key(|finding| std::cmp::Reverse(finding.confidence));
     let mut findings: Vec<Finding> = Vec::new();
-    for finding in tests.into_iter().filter_map(|test| cpu_finding(case, direction, test)) {
+    for finding in full {
         if !findings.iter().any(|known| known.nodes == finding.nodes) {
             findings.push(finding);
         }
@@ -39,17 +41,44 @@ fn processor(case: &Case<'_>, direction: Direction) -> Vec<Finding> {
     findings
 }
 
+/// Each pair's part of a test.
+fn parts(test: &Summary) -> impl Iterator<Item = Alone<'_>> {
+    test.pairs.iter().filter_map(move |pair| {
+        Some(Alone {
+            id: test.id,
+            num_conn: test.request.num_conn,
+            duration_ms: test.request.duration_ms,
+            summary: test,
+            pair,
+            steady: pair.steady.as_ref()?,
+        })
+    })
+}
+
 fn cpu_finding(case: &Case<'_>, direction: Direction, test: Alone<'_>) -> Option<Finding> {
     let (sender, receiver) = case.setup().ends(test.pair.pair, direction);
     let node = |end| if end == End::Sender { sender } else { receiver };
+    let name = |end| case.name(node(end));
+    let with = match test.summary.pairs.len() {
+        1 => count(test.num_conn, "connection"),
+        _ => format!("{}, all nodes at once", count(test.num_conn, "connection")),
+    };
     let (node, value, confidence, sentence) = if let Some((end, cpu)) = full_thread(test.pair) {
         let sentence = format!(
-            "A thread on {} {} with {}: the processor held the rate, not the network.",
-            case.name(node(end)),
+            "A thread on {} {} with {with}: the processor held the rate, not the network.",
+            name(end),
             occupation(&cpu),
-            count(test.num_conn, "connection")
         );
         (node(end), cpu.busiest_thread, Confidence::Likely, sentence)
+    } else if let Some((end, cpu)) = busy_beside_queue(test.pair) {
+        let sentence = format!(
+            "A thread on {} {} with {with}, and a queue stood on the way at that rate: the processor \
+             or the network held it. What tells them apart: the same test on the same way with more \
+             connections, which use more threads.",
+            name(end),
+            occupation(&cpu),
+        );
+        (node(end), cpu.busiest_thread, Confidence::Possible, sentence)
     } else {
         // Where a queue stands in the network, the network holds the rate.
         let (end, cpu) = full_core(test.pair).filter(|_| !queue_stands(test.pair))?;
@@ -76,8 +105,8 @@ fn cpu_finding(case: &Case<'_>, direction: Direction, test: Alone<'_>) -> Option
 /// `used 97 % of a core`, `used 20 % of a core and was kept from running in 78 % of the time`.
 fn occupation(cpu: &Cpu) -> String {
     let used = format!("used {} of a core", percent(cpu.busiest_thread));
-    let kept = cpu.waiting.or(cpu.throttled).unwrap_or_default().min(1.0);
-    let why = match cpu.throttled.is_some_and(|share| share >= QUOTA) {
+    let kept = cpu.kept().unwrap_or_default().min(1.0);
+    let why = match cpu.throttled.is_some_and(|sum| sum >= QUOTA) {
         true => " by the quota of its control group",
         false => " by other processes",
     };
@@ -177,4 +206,45 @@ fn interrupt_finding(
         .direction(direction)
         .nodes([node])
         .value(share, Unit::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis;
+    use crate::record::measurement::Measurement;
+    use crate::scenario::Scenario;
+
+    /// The receivers' group was throttled for 56 % of the time in sum over processors, and the busiest
+    /// thread waited for so much of it.
+    fn limited(num_conn: u32, waited: Option<f64>) -> bool {
+        let mut record = Scenario::named("link-full").record();
+        for measurement in &mut record.measurements {
+            let Measurement::Throughput(test) = measurement else { continue };
+            let asked = test.request.num_conn == num_conn;
+            for end in test.pairs.iter_mut().filter_map(|pair| pair.receiver.end.as_mut()) {
+                let part = |share: f64| (end.cpu.elapsed_us as f64 * share) as u64;
+                let (throttled, wait) = (part(0.56), waited.map(part));
+                if asked {
+                    end.cpu.throttled_us = Some(throttled);
+                    end.cpu.busiest_thread_wait_us = wait;
+                }
+            }
+        }
+        let findings = analysis::analyse(&record).findings;
+        findings.iter().any(|finding| finding.id == FindingId::CpuLimited)
+    }
+
+    #[test]
+    fn a_quota_that_takes_a_little_on_many_processors_holds_no_thread() {
+        assert!(!limited(8, Some(0.07)));
+        // Where waiting is not counted, the streams share what was taken.
+        assert!(!limited(8, None));
+    }
+
+    #[test]
+    fn a_quota_that_keeps_one_thread_from_running_holds_it() {
+        assert!(limited(1, Some(0.56)));
+        assert!(limited(1, None));
+    }
 }

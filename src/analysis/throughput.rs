@@ -88,6 +88,24 @@ pub struct Rtt {
     pub min: Option<Duration>,
     pub p50: Option<Duration>,
     pub max: Option<Duration>,
+    /// Of a probe of the idle path, where there is one.
+    pub idle: Option<Idle>,
+}
+
+/// Half of the small datagrams on the idle path took at most this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Idle {
+    pub p50: Duration,
+    pub probe: MeasurementId,
+}
+
+impl Rtt {
+    /// What a round trip takes without the test's load: a path that varies by itself is no queue, so
+    /// half of the idle ones count where they were probed, else the smallest that was seen.
+    pub fn without_load(&self) -> Option<Duration> {
+        let idle = self.idle.map(|idle| idle.p50);
+        idle.map_or(self.min, |idle| Some(self.min.map_or(idle, |min| idle.max(min))))
+    }
 }
 
 /// Time in which streams were held, of the time that they had data to send; sums over streams.
@@ -118,8 +136,10 @@ pub struct Cpu {
     pub busiest_core_softirq: Option<f64>,
     /// What the busiest thread waited for a processor although it could have run.
     pub waiting: Option<f64>,
-    /// What the control group was kept from running.
+    /// What the control groups were kept from running: a sum over processors and nested groups.
     pub throttled: Option<f64>,
+    /// What a thread was kept from running by that at most: the sum over the test's streams.
+    pub throttled_each: Option<f64>,
 }
 
 /// As getsockopt reports them: on Linux twice what surely carries data.
@@ -169,9 +189,16 @@ impl Cpu {
     /// The share of the time that the busiest thread ran or was kept from running: by other
     /// processes (it waited for a processor) or by its control group's quota. 0 to about 1.
     ///
-    /// Time under a quota is also waiting where the kernel counts that, so only one of both is added.
     pub fn occupied(&self) -> f64 {
-        self.busiest_thread + self.waiting.or(self.throttled).unwrap_or_default()
+        self.busiest_thread + self.kept().unwrap_or_default()
+    }
+
+    /// The share of the time that the busiest thread was kept from running. 0 to about 1.
+    ///
+    /// The kernel's count of a thread's waiting has the time under a quota in it (seen on Linux 6.18);
+    /// where it does not count, what the quota took of each stream stands in.
+    pub fn kept(&self) -> Option<f64> {
+        self.waiting.or(self.throttled_each)
     }
 }
 
@@ -358,7 +385,23 @@ fn rtt(sender: &EndRecord, steady: Option<&Steady>) -> Rtt {
         min: min_rtt(sender),
         p50: loaded.get(loaded.len() / 2).copied().map(Duration::from_micros),
         max: known(sender, |tcp| tcp.rtt_us).max().map(Duration::from_micros),
+        idle: None,
     }
+}
+
+/// Adds what probes of the idle path say of the round trips: for each test that of its pair which
+/// was taken nearest to it. A round trip has no direction.
+pub fn with_idle(mut summary: Summary, paths: &[PathSummary]) -> Summary {
+    for pair in &mut summary.pairs {
+        let idle = paths
+            .iter()
+            .filter(|path| path.pair == pair.pair)
+            .filter_map(|path| Some((path.id, path.idle_rtt().filter(|rtt| rtt.p50_us > 0.0)?)))
+            .min_by_key(|(id, _)| id.0.abs_diff(summary.id.0));
+        pair.rtt.idle =
+            idle.map(|(probe, rtt)| Idle { p50: Duration::from_secs_f64(rtt.p50_us / 1e6), probe });
+    }
+    summary
 }
 
 fn limited(sender: &EndRecord) -> Limited {
@@ -400,6 +443,7 @@ fn cpu(end: &EndRecord) -> Option<Cpu> {
         busiest_core_softirq: cpu.busiest_core_softirq_share,
         waiting: cpu.busiest_thread_wait_us.map(cores),
         throttled: cpu.throttled_us.map(cores),
+        throttled_each: cpu.throttled_us.map(|us| cores(us) / last.streams.len().max(1) as f64),
     })
 }
 

@@ -1,12 +1,13 @@
 //! Rates that no rule explains: that the cause cannot be told is an answer, with what would tell.
 
-use super::case::{Alone, Case, DIRECTIONS, differ, held_by_runbook};
+use super::case::{Case, DIRECTIONS, differ, held_by_runbook};
 use super::finding::{Confidence, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, GAIN};
+use super::steady::Steady;
 use super::throughput::PairSummary;
 use super::words::{count, list, steady};
 use crate::plan::node::{Direction, PairId};
-use crate::record::measurement::{StoppedBecause, Variable};
+use crate::record::measurement::{MeasurementId, StoppedBecause, Variable};
 
 /// They hold a single stream.
 const OF_STREAM: &[FindingId] = &[
@@ -15,7 +16,6 @@ const OF_STREAM: &[FindingId] = &[
     FindingId::LossLimited,
     FindingId::CpuLimited,
     FindingId::SlowReader,
-    FindingId::LimitedByRunbook,
     FindingId::MtuBlackHole,
     FindingId::BurstCredit,
 ];
@@ -31,58 +31,61 @@ const OF_PATH: &[FindingId] = &[
 /// A stream that had data to send in less than this share of the time was not held by the network.
 const BUSY: f64 = 0.7;
 
-/// For each direction: single streams and best levels that nothing in `findings` explains.
+/// For each direction: single streams, best levels and all nodes at once that nothing in `findings`
+/// explains.
 pub fn findings(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> {
     DIRECTIONS.into_iter().filter_map(|direction| of(case, findings, direction)).collect()
 }
 
 /// A rate without a cause, and what would tell it.
 struct Unexplained<'a> {
-    test: Alone<'a>,
+    id: MeasurementId,
+    steady: &'a Steady,
+    pairs: Vec<PairId>,
+    /// `one stream from phx1 to ash1`.
     what: String,
+    /// `phx1 to ash1`.
+    who: String,
     tells: Vec<String>,
     needed: bool,
 }
 
 fn of(case: &Case<'_>, findings: &[Finding], direction: Direction) -> Option<Finding> {
-    let unexplained: Vec<Unexplained<'_>> = case
-        .pairs()
-        .flat_map(|pair| {
-            let flow = Flow::of(case, pair, direction);
-            let single = flow.as_ref().and_then(|flow| single(flow, findings));
-            let level = best(case, findings, pair, direction);
-            [single, level].into_iter().flatten().collect::<Vec<_>>()
-        })
-        .collect();
+    let of_pairs = case.pairs().flat_map(|pair| {
+        let flow = Flow::of(case, pair, direction);
+        let single = flow.as_ref().and_then(|flow| single(flow, findings));
+        let level = best(case, findings, pair, direction);
+        [single, level].into_iter().flatten().collect::<Vec<_>>()
+    });
+    let unexplained: Vec<Unexplained<'_>> =
+        of_pairs.chain(all_at_once(case, findings, direction)).collect();
     let first = unexplained.iter().max_by_key(|one| one.needed)?;
     let needed = unexplained.iter().any(|one| one.needed);
     let others: Vec<String> = unexplained
         .iter()
-        .filter(|one| one.test.pair.pair != first.test.pair.pair)
-        .map(|one| case.way(one.test.pair.pair, direction))
+        .filter(|one| one.pairs != first.pairs)
+        .map(|one| one.who.clone())
         .collect();
     let others = match others.is_empty() {
         true => String::new(),
         false => format!(" The same holds for {}.", list(&deduplicated(others))),
     };
     let sentence = format!(
-        "What holds {} from {} at {} cannot be told: no rule fits. What would tell: {}.{others}",
+        "What holds {} at {} cannot be told: no rule fits. What would tell: {}.{others}",
         first.what,
-        case.way(first.test.pair.pair, direction),
-        steady(first.test.steady),
+        steady(first.steady),
         first.tells.join("; "),
     );
     let severity = if needed { Severity::Warning } else { Severity::Info };
     let id = FindingId::CauseUnknown;
     let mut finding = Finding::new(id, severity, Confidence::Possible, sentence)
         .direction(direction)
-        .value(first.test.steady.rate.0, Unit::BytesPerSecond);
-    for one in unexplained {
-        if !finding.pairs.contains(&one.test.pair.pair) {
-            finding = finding.pairs([one.test.pair.pair]);
-        }
+        .value(first.steady.rate.0, Unit::BytesPerSecond);
+    for one in &unexplained {
+        let new: Vec<PairId> =
+            one.pairs.iter().copied().filter(|pair| !finding.pairs.contains(pair)).collect();
         let fields = &["steady.bytes_per_second", "rtt_us", "limited", "cpu_cores"];
-        finding = finding.evidence(one.test.id, fields);
+        finding = finding.pairs(new).evidence(one.id, fields);
     }
     Some(finding)
 }
@@ -99,7 +102,10 @@ fn deduplicated(names: Vec<String>) -> Vec<String> {
 
 fn explained(findings: &[Finding], ids: &[FindingId], pair: PairId, direction: Direction) -> bool {
     findings.iter().any(|finding| {
+        // Of a bond with links to spare the spread explains nothing.
+        let spare = finding.id == FindingId::HashImbalance && finding.severity < Severity::Warning;
         ids.contains(&finding.id)
+            && !spare
             && finding.direction.is_none_or(|of| of == direction)
             && (finding.pairs.is_empty() || finding.pairs.contains(&pair))
     })
@@ -124,12 +130,18 @@ fn single<'a>(flow: &Flow<'a>, findings: &[Finding]) -> Option<Unexplained<'a>> 
     let alone =
         flow.best.is_none() && explained(findings, &[FindingId::LinkLimited], pair, direction);
     let so = below || needed || flow.best.is_none();
-    if !so || path || alone || explained(findings, OF_STREAM, pair, direction) {
+    // The runbook's own limit explains the streams that it held, and no slower one.
+    let held_back = flow.at_limit();
+    if !so || held_back || path || alone || explained(findings, OF_STREAM, pair, direction) {
         return None;
     }
+    let who = flow.case.way(pair, direction);
     Some(Unexplained {
-        test: flow.single,
-        what: "one stream".to_owned(),
+        id: flow.single.id,
+        steady: flow.single.steady,
+        pairs: vec![pair],
+        what: format!("one stream from {who}"),
+        who,
         tells: tells(flow),
         needed,
     })
@@ -200,10 +212,61 @@ fn best<'a>(
         Some(_) => "the same ladder again",
         None => "a ladder of connections up to the point where the rate stops rising",
     };
+    let who = case.way(pair, direction);
     Some(Unexplained {
-        test: best,
-        what: count(best.num_conn, "connection"),
+        id: best.id,
+        steady: best.steady,
+        pairs: vec![pair],
+        what: format!("{} from {who}", count(best.num_conn, "connection")),
+        who,
         tells: vec![tells.to_owned()],
         needed,
     })
+}
+
+/// All nodes at once, where the total misses a need and nothing explains it.
+fn all_at_once<'a>(
+    case: &Case<'a>,
+    findings: &[Finding],
+    direction: Direction,
+) -> Option<Unexplained<'a>> {
+    let test = case.together(direction).filter(|test| test.pairs.len() > 1)?;
+    let pairs: Vec<PairId> = test.pairs.iter().map(|pair| pair.pair).collect();
+    let by_path = explained_for_all(findings, OF_PATH, &pairs, direction)
+        || explained_for_all(findings, &[FindingId::SharedBottleneck], &pairs, direction);
+    // With one connection each, what holds every stream holds their sum.
+    let by_streams = test.request.num_conn == 1
+        && pairs.iter().all(|pair| explained(findings, OF_STREAM, *pair, direction));
+    if !missed(findings, None, direction) || held_by_runbook(test) || by_path || by_streams {
+        return None;
+    }
+    let num_conn = test.request.num_conn;
+    let alone =
+        |pair: &PairId| case.alone(*pair, direction).iter().any(|one| one.num_conn == num_conn);
+    let tells = match pairs.iter().all(alone) {
+        true => "more connections on all nodes at once".to_owned(),
+        false => format!(
+            "each pair alone with {}, which shows whether they share something",
+            count(num_conn, "connection")
+        ),
+    };
+    Some(Unexplained {
+        id: test.id,
+        steady: test.steady.as_ref()?,
+        pairs,
+        what: format!("all nodes at once from {direction}"),
+        who: "all nodes at once".to_owned(),
+        tells: vec![tells],
+        needed: true,
+    })
+}
+
+/// What holds one pair holds the sum as well.
+fn explained_for_all(
+    findings: &[Finding],
+    ids: &[FindingId],
+    pairs: &[PairId],
+    direction: Direction,
+) -> bool {
+    pairs.iter().any(|pair| explained(findings, ids, *pair, direction))
 }

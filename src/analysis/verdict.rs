@@ -158,6 +158,7 @@ fn causes<'a>(findings: &'a [Finding], need: &Finding) -> Vec<&'a Finding> {
                     touches && finding.severity >= Severity::Warning
                 }
                 FindingId::LinkLimited => !of_thread || single_fills(findings, need),
+                FindingId::SharedBottleneck => !of_thread,
                 _ => false,
             }
         })
@@ -181,7 +182,9 @@ fn single_fills(findings: &[Finding], need: &Finding) -> bool {
 /// What would meet the need, where that follows from what was measured.
 fn remedy(cause: &Finding, required: BytesPerSecond) -> Option<String> {
     Some(match &cause.detail {
-        Detail::Limit(_) if cause.confidence == Confidence::Possible => cause.sentence.clone(),
+        Detail::Limit(_) | Detail::PerFlow(_) if cause.confidence == Confidence::Possible => {
+            cause.sentence.clone()
+        }
         Detail::PerFlow(limit) => per_flow_remedy(*limit, required),
         Detail::Window(bound) => window_remedy(bound, required)?,
         Detail::Limit(limit) if limit.0 >= required.0 => format!(

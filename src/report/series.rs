@@ -37,6 +37,8 @@ fn one(
     series: &SeriesResult,
     until: Option<Until>,
 ) -> model::Series {
+    let (plateau_recommended, plateau_remark) =
+        if until == Some(Until::Knee) { plateau(series) } else { (None, None) };
     model::Series {
         id: format!("s{}", series.id),
         step: series.step as u32 + 1,
@@ -69,7 +71,8 @@ fn one(
             Until::Plateau => "plateau".to_owned(),
             Until::Knee => "knee".to_owned(),
         }),
-        plateau_recommended: (until == Some(Until::Knee)).then(|| plateau(series)).flatten(),
+        plateau_recommended,
+        plateau_remark,
         stopped_because: match series.stopped_because {
             StoppedBecause::Plateau => "plateau",
             StoppedBecause::Knee => "knee",
@@ -93,22 +96,28 @@ fn pairs_of(analysis: &Analysis, series: &SeriesResult) -> Vec<PairId> {
 }
 
 /// What the documented procedure, 2, 4, 6, … until three levels do not rise, would recommend from the
-/// levels of a knee; beyond the highest of them nothing is known, unless the runbook's maximum is there.
-fn plateau(series: &SeriesResult) -> Option<f64> {
+/// levels of a knee, else under which condition; beyond the highest of them nothing is known, unless
+/// the runbook's maximum is there.
+fn plateau(series: &SeriesResult) -> (Option<f64>, Option<String>) {
     let runs = series.points.iter().filter_map(|point| {
         let num_conn = point.value? as u32;
         Some(Run { num_conn, rate: point.rate?, half_width: point.half_width })
     });
     let levels = level::levels(&runs.collect::<Vec<Run>>());
-    let highest = levels.last()?.num_conn;
+    let Some(highest) = levels.last().map(|level| level.num_conn) else { return (None, None) };
     let max = match series.stopped_because {
         StoppedBecause::Maximum => highest,
         _ => u32::MAX,
     };
     let tolerance = series.tolerance.unwrap_or(TOLERANCE);
     match documented(&levels, DOCUMENTED_STEP, DOCUMENTED_STEP, max, tolerance) {
-        Documented::Recommends(num_conn) => Some(num_conn.into()),
-        Documented::CannotTell { .. } => None,
+        Documented::Recommends(num_conn) => (Some(num_conn.into()), None),
+        Documented::Unless { num_conn, above } => {
+            (None, Some(format!("{num_conn}, if nothing above {above} exceeds it")))
+        }
+        Documented::CannotTell { num_conn } => {
+            (None, Some(format!("not told, since it rests on what {num_conn} connections give")))
+        }
     }
 }
 

@@ -216,6 +216,8 @@ pub struct Series {
     /// Of a knee: what the documented procedure would recommend from the same levels; null when
     /// they do not tell.
     pub plateau_recommended: Option<f64>,
+    /// Where they do not: what it would recommend under which condition, or what is open.
+    pub plateau_remark: Option<String>,
     /// `plateau`, `knee`, `maximum`, `all_values`, `failure`, `interrupted`.
     pub stopped_because: String,
 }

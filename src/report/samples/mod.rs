@@ -108,6 +108,7 @@ pub fn broken() -> Report {
         tolerance: Some(0.03),
         until: None,
         plateau_recommended: None,
+        plateau_remark: None,
         stopped_because: "failure".to_owned(),
     }];
     report.verdict = Verdict {

@@ -47,6 +47,7 @@ pub(super) fn add_ladder(report: &mut Report, step: u32, direction: Direction, p
         tolerance: Some(0.03),
         until: Some("plateau".to_owned()),
         plateau_recommended: None,
+        plateau_remark: None,
         stopped_because: "plateau".to_owned(),
     });
 }
@@ -91,6 +92,7 @@ pub(super) fn add_buffer_sweep(report: &mut Report, step: u32, direction: Direct
         tolerance: None,
         until: None,
         plateau_recommended: None,
+        plateau_remark: None,
         stopped_because: "all_values".to_owned(),
     });
 }

@@ -30,6 +30,7 @@ pub(super) fn add_storage_tests(report: &mut Report) {
                 tolerance: Some(0.03),
                 until: None,
                 plateau_recommended: None,
+                plateau_remark: None,
                 stopped_because: "all_values".to_owned(),
             });
         }

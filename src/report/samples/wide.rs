@@ -4,7 +4,7 @@
 use super::super::model::*;
 use super::frame::frame;
 use super::network::{next_id, point, push, test};
-use super::{MBIT, OUT};
+use super::{BACK, MBIT, OUT};
 use crate::plan::need::Transport;
 
 const KIB: u64 = 1024;
@@ -247,6 +247,24 @@ fn add_knee(report: &mut Report) {
         recommended: Some(recommended),
         ..series(report, 2, "ladder", "num_conn", points, "knee")
     });
+    add_flat_knee(report);
+}
+
+/// One connection fills the path, so the climb ended before the documented procedure would have.
+fn add_flat_knee(report: &mut Report) {
+    let runs = [(1, 96.4), (2, 96.5), (3, 96.5), (4, 96.4), (1, 96.5), (2, 96.4)];
+    let flat = runs.map(|(num_conn, mbit)| {
+        let part = (0, mbit * MBIT, 0.5 * MBIT);
+        Point { measurement: None, ..point(f64::from(num_conn), &num_conn.to_string(), "", part) }
+    });
+    report.series.push(Series {
+        direction: Some(BACK),
+        until: Some("knee".to_owned()),
+        plateau_remark: Some("2, if nothing above 4 exceeds it".to_owned()),
+        tolerance: Some(0.03),
+        recommended: Some(flat[4].clone()),
+        ..series(report, 2, "ladder", "num_conn", flat.to_vec(), "knee")
+    });
 }
 
 fn series(
@@ -282,6 +300,7 @@ fn series(
         tolerance: None,
         until: None,
         plateau_recommended: None,
+        plateau_remark: None,
         stopped_because: why.to_owned(),
     }
 }
@@ -301,7 +320,7 @@ fn add_at_the_same_time(report: &mut Report) {
     to_one.pairs[1].pair = "phx2-ash1".to_owned();
     to_one.pairs[1].receiver = "ash1".to_owned();
     push(report, to_one);
-    for direction in [OUT, super::BACK] {
+    for direction in [OUT, BACK] {
         let part = [(0, 140.0 * MBIT, 1.0 * MBIT)];
         let mut both = test(&next_id(report), 3, direction, &part, 1);
         both.both_directions = true;

@@ -123,8 +123,8 @@ fn aggregates(page: &mut Page, report: &Report) {
                 plain(recommended.map_or_else(String::new, |point| {
                     format!("recommended num_conn {}", clean(&point.label))
                 })),
-                plain(series.plateau_recommended.map_or_else(String::new, |num_conn| {
-                    format!("by plateau {}", format::number(Some(num_conn)))
+                plain(wording::by_plateau(series).map_or_else(String::new, |by_plateau| {
+                    format!("by plateau {}", clean(&by_plateau))
                 })),
             ])
         })

@@ -7,8 +7,9 @@ use crate::plan::need::Transport;
 mod results;
 
 pub use results::{
-    convergence, ids, known_to, level_rate, level_shift, manner, not_converged, point_label,
-    point_rate, rate, series_manner, series_sentence, series_subject, steady_rate, variable,
+    by_plateau, convergence, ids, known_to, level_rate, level_shift, manner, not_converged,
+    point_label, point_rate, rate, series_manner, series_sentence, series_subject, steady_rate,
+    variable,
 };
 
 /// What a name says, and its value for people.

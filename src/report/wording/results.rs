@@ -166,14 +166,24 @@ fn documented(series: &Series) -> Option<String> {
     if series.until.as_deref() != Some("knee") || series.best.is_none() {
         return None;
     }
-    Some(match series.plateau_recommended {
-        Some(num_conn) => format!(
+    Some(match (series.plateau_recommended, &series.plateau_remark) {
+        (Some(num_conn), _) => format!(
             "the documented procedure (plateau) would recommend {}",
             format::number(Some(num_conn))
         ),
-        None => "what the documented procedure (plateau) would recommend, these levels do not tell"
-            .to_owned(),
+        (None, Some(remark)) => format!("by the documented procedure (plateau) {remark}"),
+        (None, None) => {
+            "what the documented procedure (plateau) would recommend, these levels do not tell"
+                .to_owned()
+        }
     })
+}
+
+/// What the documented procedure would recommend of a knee: a number, one with its condition, or why
+/// there is none.
+pub fn by_plateau(series: &Series) -> Option<String> {
+    let told = series.plateau_recommended.map(|num_conn| format::number(Some(num_conn)));
+    told.or_else(|| series.plateau_remark.clone())
 }
 
 /// `24 tests, from 55 Mbit/s after 3 h to 58 Mbit/s after 0 s.`
@@ -239,7 +249,8 @@ fn stopped_because(reason: &str) -> String {
     match reason {
         "plateau" => "ended after three levels that did not rise".to_owned(),
         "knee" => {
-            "ended after two levels that did not exceed the best, with its contenders measured again"
+            "ended after two levels that did not exceed the reference, with its contenders measured \
+             again"
                 .to_owned()
         }
         "maximum" => "ended at the highest level, still rising".to_owned(),

@@ -62,6 +62,10 @@ fn one() -> usize {
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     pub rtt: Option<String>,
+    /// What half of the round trips take more than the smallest, with and without load.
+    pub jitter: Option<String>,
+    /// Others' streams that always fill the link: so many of ours get their part beside them.
+    pub competing: u32,
     pub link: Option<String>,
     pub per_flow: Option<String>,
     /// How long a packet waits where the rate is held.
@@ -143,6 +147,14 @@ pub struct Hosts {
     /// The senders' data leave by another interface than the one with the redo address.
     pub wrong_interface: bool,
     pub bond_members: Vec<String>,
+    /// Of each of them.
+    pub member_mbit: Option<u64>,
+    /// Of the packets, those that a receiver's interface finds damaged.
+    pub damaged: Option<String>,
+    /// Of a core, what a thread uses although it holds nothing.
+    pub thread: Option<String>,
+    /// What the hypervisor takes of the hosts' cores.
+    pub steal: Option<String>,
     /// What one stream gets when it is encrypted or compressed.
     pub coding_rate: Option<String>,
     /// To the standby's scratch file.

@@ -24,6 +24,8 @@ const USABLE: f64 = 0.7;
 #[derive(Clone, Debug)]
 pub struct Path {
     pub rtt_us: u64,
+    pub jitter_us: u64,
+    pub competing: u32,
     pub link: f64,
     pub per_flow: f64,
     pub queue_us: u64,
@@ -91,6 +93,8 @@ impl Path {
         let micros = |text: Option<&String>| text.map_or(0, |text| time(text).as_micros() as u64);
         Self {
             rtt_us: micros(network.rtt.as_ref()).max(20),
+            jitter_us: micros(network.jitter.as_ref()),
+            competing: network.competing,
             link: rate(network.link.as_ref()) * PAYLOAD,
             per_flow: rate(network.per_flow.as_ref()) * PAYLOAD,
             queue_us: micros(network.queue.as_ref()),
@@ -135,7 +139,8 @@ impl Path {
         let node = self.cpu_rate.min(reader).min(coding);
         let flow = own.min(by_send).min(by_receive).min(by_loss).min(node) * jumbo;
         let demand = flow * f64::from(test.num_conn);
-        let link = self.link / test.sharing as f64;
+        let ours = f64::from(test.num_conn);
+        let link = self.link / test.sharing as f64 * ours / (ours + f64::from(self.competing));
         let limit = test.rate_limit.map_or(f64::INFINITY, |limit| limit.0);
         let aggregate = demand.min(link).min(limit);
         let network = aggregate < limit && (demand > link || flow >= own * 0.999);
@@ -241,7 +246,7 @@ impl Path {
             bytes,
             packets: bytes / MSS,
             seconds: test.seconds,
-            thread: quota.unwrap_or(if full { 0.97 } else { 0.1 }),
+            thread: quota.unwrap_or(if full { 0.97 } else { self.planted.thread }),
             kept: quota.map_or(0.0, |quota| 0.97 - quota),
             throttled: quota.is_some(),
         }
@@ -366,7 +371,7 @@ impl Path {
             true => self.queue_us,
             false => self.bursts_us.max(self.rtt_us / 50),
         };
-        self.rtt_us + waiting
+        self.rtt_us + self.jitter_us + waiting
     }
 
     fn connected(&self, test: Test, held: &Held, clock: ClockOffset) -> Connected {

@@ -35,6 +35,9 @@ pub struct Planted {
     pub interrupts: f64,
     pub wrong_interface: bool,
     pub members: Vec<String>,
+    pub damaged: f64,
+    pub steal: f64,
+    pub thread: f64,
     pub coding_rate: f64,
     pub write_us: f64,
 }
@@ -77,6 +80,9 @@ impl Planted {
             interrupts: share(hosts.interrupts.as_ref()).unwrap_or(0.0),
             wrong_interface: hosts.wrong_interface,
             members: hosts.bond_members.clone(),
+            damaged: share(hosts.damaged.as_ref()).unwrap_or(0.0),
+            thread: share(hosts.thread.as_ref()).unwrap_or(0.1),
+            steal: share(hosts.steal.as_ref()).unwrap_or(0.0),
             coding_rate: rate(hosts.coding_rate.as_ref(), f64::INFINITY),
             write_us: hosts.write.as_deref().map_or(0.0, |text| time(text).as_secs_f64() * 1e6),
         }
@@ -149,6 +155,7 @@ impl Planted {
             true => InterfaceUse {
                 name: name.to_owned(),
                 received_bytes: bytes,
+                receive_errors: (work.packets as f64 * self.damaged) as u64,
                 ..InterfaceUse::default()
             },
             false => {
@@ -180,7 +187,7 @@ impl Planted {
             elapsed_us,
             host_cores: Some(if full { 1.3 } else { 0.4 } + interrupts),
             host_softirq_cores: Some(0.1),
-            host_steal_cores: Some(0.0),
+            host_steal_cores: Some(self.steal),
             busiest_core_share: Some(interrupts.max(if full { 0.99 } else { 0.4 })),
             busiest_core_softirq_share: Some(interrupts),
             busiest_thread_wait_us: Some(of(work.kept)),

@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
                 default_qdisc: Some("fq_codel".to_owned()),
                 ..TcpSettings::default()
             },
-            interfaces: vec![Interface {
+            interfaces: std::iter::once(Interface {
                 name: name.to_owned(),
                 addresses: vec![format!("{}/24", setup.nodes[node].redo_address)],
                 mtu_bytes: Some(path.planted.interface_mtu),
@@ -200,7 +200,13 @@ impl<'a> Run<'a> {
                 driver: Some(hosts.driver.clone().unwrap_or_else(|| driver.to_owned())),
                 qdisc: Some(hosts.qdisc.clone().unwrap_or_else(|| "fq_codel".to_owned())),
                 ..Interface::default()
-            }],
+            })
+            .chain(hosts.bond_members.iter().map(|member| Interface {
+                name: member.clone(),
+                speed_mbit_per_s: hosts.member_mbit,
+                ..Interface::default()
+            }))
+            .collect(),
             routes: vec![Route {
                 peer: setup.node_name(peer).to_owned(),
                 peer_address: setup.nodes[peer.0].redo_address.clone(),
@@ -371,7 +377,8 @@ impl<'a> Run<'a> {
         let id = MeasurementId(self.measurements);
         let forth = direction == Direction::PrimaryToStandby;
         let (path, back) = (&self.paths[&forth], &self.paths[&!forth]);
-        let probe = path.planted.probe(path.rtt_us, (path.mtu, back.mtu), path.loss);
+        let probe =
+            path.planted.probe(path.rtt_us + path.jitter_us, (path.mtu, back.mtu), path.loss);
         let ask = Ask::of(1, 2);
         let stream = self.transfer(direction, pair, 1, &ask, None);
         let failure = stream.failure.clone().filter(|_| path.planted.blocked.is_some());
@@ -597,6 +604,8 @@ fn merged(back: Network, forth: &Network) -> Network {
     let or = |own: Option<String>, other: &Option<String>| own.or_else(|| other.clone());
     Network {
         rtt: or(back.rtt, &forth.rtt),
+        jitter: or(back.jitter, &forth.jitter),
+        competing: back.competing,
         link: or(back.link, &forth.link),
         per_flow: or(back.per_flow, &forth.per_flow),
         queue: or(back.queue, &forth.queue),
