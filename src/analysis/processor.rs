@@ -47,7 +47,6 @@ fn parts(test: &Summary) -> impl Iterator<Item = Alone<'_>> {
         Some(Alone {
             id: test.id,
             num_conn: test.request.num_conn,
-            duration_ms: test.request.duration_ms,
             summary: test,
             pair,
             steady: pair.steady.as_ref()?,

@@ -265,7 +265,7 @@ mod tests {
         Procedure {
             name: "pre-migration",
             time: Duration::from_secs(seconds),
-            bytes: bytes.sum(),
+            bytes,
             answer: "met".to_owned(),
             findings: BTreeSet::from(["per-flow-limit primary_to_standby".to_owned()]),
             rates: BTreeMap::from([("phx1-ash1, primary_to_standby".to_owned(), rate)]),
