@@ -301,6 +301,7 @@ fn time(text: &str) -> std::time::Duration {
     redoline_proto::units::parse_duration(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
+mod counters;
 mod reported;
 mod summaries;
 mod tests;
