@@ -127,38 +127,3 @@ fn reordering(case: &Case<'_>, direction: Direction) -> Option<Finding> {
             .evidence(id, &[field]),
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis;
-    use crate::record::measurement::Measurement;
-    use crate::record::run::RunRecord;
-    use crate::scenario::Scenario;
-
-    /// A full link whose queue loses so many segments, and what its receiver saw come too early.
-    fn reordered(lost: u64, early: u64) -> bool {
-        let mut record: RunRecord = Scenario::named("link-full").record();
-        for measurement in &mut record.measurements {
-            let Measurement::Throughput(test) = measurement else { continue };
-            for pair in &mut test.pairs {
-                for end in pair.sender.end.iter_mut().flat_map(|end| &mut end.streams) {
-                    end.tcp.bytes_retrans = Some(16 + lost * 1448);
-                }
-                for end in pair.receiver.end.iter_mut().flat_map(|end| &mut end.streams) {
-                    end.tcp.rcv_ooopack = Some(early);
-                }
-            }
-        }
-        let findings = analysis::analyse(&record).findings;
-        findings.iter().any(|finding| finding.id == FindingId::Reordering)
-    }
-
-    #[test]
-    fn what_waits_behind_a_lost_segment_did_not_overtake_it() {
-        // 300 Mbit/s and 35 ms under load: some 900 segments wait behind each loss.
-        assert!(!reordered(5, 4000));
-        assert!(reordered(0, 4000));
-        assert!(reordered(1, 4000));
-    }
-}

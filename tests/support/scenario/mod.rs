@@ -303,6 +303,7 @@ fn time(text: &str) -> std::time::Duration {
 
 mod advised;
 mod carried;
+mod counters;
 mod needs;
 mod reported;
 mod summaries;
