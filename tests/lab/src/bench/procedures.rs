@@ -53,7 +53,7 @@ const DEADLINE: Duration = Duration::from_secs(45 * 60);
 const ABOUT_PRECISION: [&str; 1] = ["unsteady"];
 
 /// What only the short runbook has steps for: path, sweeps of buffers and MTU, storage.
-const BY_MORE_STEPS: [&str; 9] = [
+const BY_MORE_STEPS: [&str; 10] = [
     "bufferbloat",
     "reordering",
     "mtu-",
@@ -63,6 +63,7 @@ const BY_MORE_STEPS: [&str; 9] = [
     "io-slots-knee",
     "not-from-disk",
     "standby-slower-than-primary",
+    "uneven-storage",
 ];
 
 /// Of the procedure's, at most.
