@@ -20,7 +20,7 @@ use crate::{
     requirements::why_unavailable,
     ssh::Client,
     topology::{self, LabNumber},
-    wan::{Punctuality, Relay, WanSpec},
+    wan::{Lookout, Punctuality, Relay, WanSpec, remember},
 };
 
 /// What a lab is to be like.
@@ -43,6 +43,7 @@ pub struct LabSpec {
 pub struct Lab {
     // In the order in which they are taken down.
     relay: Relay,
+    lookout: Lookout,
     nodes: Vec<LabNode>,
     routers: [Namespace; 2],
     wan: Mutex<WanSpec>,
@@ -92,6 +93,7 @@ impl Lab {
         let (standby, standby_tun) = topology::router(Side::Standby, spec)?;
         let mut lab = Self {
             relay: Relay::start(&primary_tun, &standby_tun, &spec.wan)?,
+            lookout: Lookout::start().context("failed to start the lab's lookout")?,
             nodes: Vec::new(),
             routers: [primary, standby],
             wan: Mutex::new(spec.wan.clone()),
@@ -162,9 +164,9 @@ impl Lab {
         self.wan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How well the WAN kept its times since the lab came up.
+    /// How well it kept its times since it came up.
     pub fn punctuality(&self) -> Punctuality {
-        self.relay.punctuality()
+        self.relay.punctuality() + self.lookout.seen()
     }
 
     /// Changes the WAN while traffic goes on. The redo networks keep their MTU.
@@ -281,6 +283,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        remember(self.punctuality());
         for node in &self.nodes {
             topology::disconnect(self.number.number, node.name());
         }

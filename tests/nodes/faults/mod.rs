@@ -11,21 +11,18 @@ mod row;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use redoline_lab::Inventory;
 use redoline_lab::harness::LabCase;
-use redoline_lab::{Inventory, Punctuality};
 
 use super::scene::{Scene, data};
 use row::{Row, Runbook};
-
-/// How often a row is run on a lab that was not what it asked for.
-const ATTEMPTS: usize = 3;
 
 /// A test for each file.
 pub fn cases() -> Vec<LabCase> {
     match files() {
         Ok(files) => files.into_iter().map(case).collect(),
-        Err(error) => vec![LabCase::new("fault: rows are read", move || Err(error))],
+        Err(error) => vec![LabCase::new("fault: rows are read", move || Err(anyhow!("{error:#}")))],
     }
 }
 
@@ -44,7 +41,9 @@ fn case(path: PathBuf) -> LabCase {
     let row = match Row::read(&path) {
         Ok(row) => row,
         Err(error) => {
-            return LabCase::new(format!("fault: {}", path.display()), move || Err(error));
+            return LabCase::new(format!("fault: {}", path.display()), move || {
+                Err(anyhow!("{error:#}"))
+            });
         }
     };
     let name = format!("fault: {}", row.fault);
@@ -61,27 +60,7 @@ pub fn wants_all() -> bool {
     env::var_os("REDOLINE_FAULTS").is_some_and(|value| value == "all")
 }
 
-/// What a row says, on a lab that was what the row asked for: one whose packets were late, since the
-/// machine had other things to do, is no witness, and the row is run again.
 fn run(row: &Row, path: &Path) -> Result<()> {
-    let mut failed = run_once(row)?;
-    for _ in 1..ATTEMPTS {
-        match &failed {
-            Some(failure) if !failure.punctuality.holds() => failed = run_once(row)?,
-            _ => break,
-        }
-    }
-    let Some(Failure { table, punctuality }) = failed else { return Ok(()) };
-    bail!("{} ({})\n{table}  lab\n    {punctuality}", row.fault, path.display())
-}
-
-/// What was not as expected, and how well the lab kept its times meanwhile.
-struct Failure {
-    table: String,
-    punctuality: Punctuality,
-}
-
-fn run_once(row: &Row) -> Result<Option<Failure>> {
     let scene = Scene::new(&row.lab.spec())?;
     // Dropped before the lab.
     let planted = plant::plant(&scene.lab, row)?;
@@ -99,13 +78,16 @@ fn run_once(row: &Row) -> Result<Option<Failure>> {
         .flat_map(|(key, value)| ["--set".into(), format!("{key}={value}")])
         .collect();
     let arguments: Vec<&str> = set.iter().map(String::as_str).collect();
-    let before = scene.lab.punctuality();
     let finished = scene.run_with(&inventory, &runbook.to_string_lossy(), &arguments)?;
-    let punctuality = scene.lab.punctuality() - before;
     drop(planted);
     let report = finished.report().context("the run left no report")?;
     let problems = compare::problems(&row.expect, finished.code, &report);
-    let failure =
-        || Failure { table: compare::table(&problems, &row.expect, &report), punctuality };
-    Ok((!problems.is_empty()).then(failure))
+    ensure!(
+        problems.is_empty(),
+        "{} ({})\n{}",
+        row.fault,
+        path.display(),
+        compare::table(&problems, &row.expect, &report)
+    );
+    Ok(())
 }

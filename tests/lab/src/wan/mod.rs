@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::{node::Side, wan::path::PathSpec};
 
-pub use punctuality::Punctuality;
+pub(crate) use punctuality::{Lookout, remember};
+pub use punctuality::{Punctuality, of_past_labs};
 pub(crate) use relay::Relay;
 pub(crate) use tun::Tun;
 

@@ -154,7 +154,7 @@ impl Path {
         } else {
             return None;
         };
-        self.punctuality.observe(now_ns.saturating_sub(at_ns));
+        self.punctuality.arrived(now_ns.saturating_sub(at_ns));
         self.held_bytes -= packet.len() as u64;
         Some(packet)
     }

@@ -79,7 +79,7 @@ impl Relay {
 
     /// How well both directions kept their times so far.
     pub(crate) fn punctuality(&self) -> Punctuality {
-        self.forward.control.punctuality().and(self.reverse.control.punctuality())
+        self.forward.control.punctuality() + self.reverse.control.punctuality()
     }
 }
 
