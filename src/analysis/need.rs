@@ -210,6 +210,8 @@ fn judge(subject: &Subject, measured: Option<&Measured>, nothing: &str) -> Findi
         (_, _, Some(limit)) if required.0 > limit.0 => {
             format!("the runbook's limit of {} is below it", rate(limit))
         }
+        // What the others carried says nothing of a pair that carried nothing.
+        _ if !test.complete => "not all pairs gave a result".to_owned(),
         (None, _, _) | (_, None, _) => "too few samples were taken".to_owned(),
         (_, Some(most), _)
             if most.0 >= required.0 && test.sustained.is_some_and(|later| later.0 < required.0) =>
@@ -219,10 +221,7 @@ fn judge(subject: &Subject, measured: Option<&Measured>, nothing: &str) -> Findi
         }
         (Some(least), _, _) if least.0 >= required.0 => return met(subject, test),
         _ if test.held => "the runbook's own limit held the rate".to_owned(),
-        (_, Some(most), _) if most.0 < required.0 && test.complete => {
-            return not_met(subject, test);
-        }
-        _ if !test.complete => "not all pairs gave a result".to_owned(),
+        (_, Some(most), _) if most.0 < required.0 => return not_met(subject, test),
         _ => "the need lies within the measurement's uncertainty".to_owned(),
     };
     cannot_tell(subject, Some(test), &why)

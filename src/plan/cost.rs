@@ -280,7 +280,9 @@ fn rate(action: &Action, plan: &Plan) -> Option<BytesPerSecond> {
 
 /// Where pacing or the pause between messages bounds it.
 fn of_one_stream(test: &ThroughputSpec) -> Option<f64> {
-    let paused = test.delay.map(|delay| test.message.0 as f64 / delay.as_secs_f64());
+    // The first message goes before the first pause.
+    let first = test.message.0 as f64 / test.time.shortest().as_secs_f64();
+    let paused = test.delay.map(|delay| test.message.0 as f64 / delay.as_secs_f64() + first);
     let bounds = [test.pacing.map(|rate| rate.0), paused].into_iter().flatten();
     bounds.min_by(f64::total_cmp)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redoline_proto::encoding::{Compression, CompressionMethod, Encoding, TlsCipher};
 use redoline_proto::transfer::{MESSAGE_MAX, NUM_CONN_MAX, Payload, RedoWrite};
-use redoline_proto::units::{Bytes, Share};
+use redoline_proto::units::{Bytes, BytesPerSecond, Share};
 
 use super::actions::{self, Surroundings, WriteSize, whole, without};
 use super::combinations::{self, Seen};
@@ -103,11 +103,23 @@ pub struct Rest {
     encoding: Option<Encoding>,
 }
 
+/// Below this the kernel's bursts are most of what a stream sends, and 0 would be no limit at all.
+const PACING_MIN: BytesPerSecond = BytesPerSecond(125_000.0);
+
+fn paced(node: &Node) -> Result<BytesPerSecond, Faults> {
+    let rate = value::rate(node)?;
+    if rate.0 < PACING_MIN.0 {
+        let found = format!("{rate} is too slow to be paced");
+        return Err(value::one(node, found, "from 1 Mbit/s on, or use `delay` for less"));
+    }
+    Ok(rate)
+}
+
 fn assembled(fields: &mut Fields<'_>, seen: Seen, rest: Rest) -> Option<ThroughputSpec> {
     let least = Duration::from_micros(1);
     let delay = fields.read("delay", |node| value::duration(node, least));
     let network_timeout = fields.read("network_timeout", |node| value::duration(node, least));
-    let pacing = fields.read("pacing", value::rate);
+    let pacing = fields.read("pacing", paced);
     let (payload, compressible) = rest.payload?;
     let (sockets, time) = (rest.sockets?, seen.time?);
     Some(ThroughputSpec {

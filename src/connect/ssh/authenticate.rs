@@ -1,6 +1,5 @@
 //! Logging in: key file, SSH agent, password, keyboard-interactive; what was tried is told.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use ssh2::{KeyboardInteractivePrompt, Prompt, PublicKey};
 
 use super::key_file::{self, KeyFile};
 use super::link::{Link, Stop};
+use super::small_file;
 use crate::connect::{Cause, Phase};
 use crate::plan::access::{Secret, SshAccess};
 
@@ -49,7 +49,7 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn with_key_file(&mut self, path: &Path, agent_socket: Option<&Path>) -> Result<bool, Cause> {
-        let text = match fs::read_to_string(path) {
+        let text = match small_file::read_to_string(path) {
             Ok(text) => text,
             Err(error) => {
                 self.tried.push(format!("key file {}: {error}", path.display()));
@@ -232,7 +232,7 @@ fn public_half(path: &Path) -> Option<Vec<u8>> {
     use base64::Engine as _;
     let mut name = path.as_os_str().to_owned();
     name.push(".pub");
-    let text = fs::read_to_string(PathBuf::from(name)).ok()?;
+    let text = small_file::read_to_string(&PathBuf::from(name)).ok()?;
     let encoded = text.split_ascii_whitespace().nth(1)?;
     base64::engine::general_purpose::STANDARD.decode(encoded).ok()
 }

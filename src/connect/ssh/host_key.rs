@@ -1,6 +1,6 @@
 //! Which host keys are asked for, and whether the one shown is taken.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -13,6 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest as _, Sha256};
 
 use super::known_hosts::{self, Entry, Verdict};
+use super::small_file;
 use crate::connect::Cause;
 use crate::plan::access::{HostKeyPolicy, SshAccess};
 
@@ -20,7 +21,7 @@ use crate::plan::access::{HostKeyPolicy, SshAccess};
 pub(super) fn read_files(access: &SshAccess) -> Result<Vec<Entry>, Cause> {
     let mut entries = Vec::new();
     for path in &access.known_hosts {
-        match fs::read(path) {
+        match small_file::read(path) {
             Ok(bytes) => {
                 entries.extend(known_hosts::parse(path, &String::from_utf8_lossy(&bytes)));
             }
@@ -95,7 +96,7 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     }
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     let mut locked = lock(file)?;
-    let text = fs::read(path)?;
+    let text = small_file::read(path)?;
     let on_new_line = text.last().is_none_or(|byte| *byte == b'\n');
     let separator = if on_new_line { "" } else { "\n" };
     locked.write_all(format!("{separator}{line}\n").as_bytes())
@@ -121,6 +122,8 @@ fn lock(mut file: File) -> io::Result<Flock<File>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@ mod link;
 mod offer;
 mod pump;
 mod session;
+mod small_file;
 mod tcp;
 
 use std::fmt;

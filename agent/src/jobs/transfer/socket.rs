@@ -92,7 +92,8 @@ pub fn prepare(
             bind_device(socket, name)?;
         }
         if let Some(rate) = request.pacing_bytes_per_second {
-            let rate = rate as u64;
+            // To the kernel, 0 is no limit at all.
+            let rate = (rate as u64).max(1);
             socket_options::set_max_pacing_rate(socket, rate)
                 .map_err(set_error("SO_MAX_PACING_RATE", rate))?;
         }
