@@ -278,7 +278,10 @@ impl<'a> Run<'a> {
                         "encryption" | "compression" => {
                             self.codes(number, step.direction, pair, &words);
                         }
-                        "ladder" => self.ladder(number, step.direction, pair),
+                        "ladder" => {
+                            let max = words.get(1).map_or(32, |text| text.parse().unwrap());
+                            self.ladder(number, step.direction, pair, max);
+                        }
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),
                         "mtu" => self.mtus(number, step.direction, pair, &words[1..]),
                         other => panic!("unknown step `{other}`"),
@@ -297,11 +300,12 @@ impl<'a> Run<'a> {
         self.lost.iter().find(|node| ends.contains(node)).map(|node| unreachable(*node))
     }
 
-    fn ladder(&mut self, step: usize, direction: Direction, pair: PairId) {
+    /// `ladder`, and `ladder 6` with that maximum.
+    fn ladder(&mut self, step: usize, direction: Direction, pair: PairId, max: u32) {
         let mut ladder = Ladder::new(TOLERANCE);
         let mut points = Vec::new();
         let mut stopped_because = StoppedBecause::Maximum;
-        for num_conn in (2..=32).step_by(2) {
+        for num_conn in (2..=max).step_by(2) {
             let (measured, _) = self.measure(step, direction, &[pair], &Ask::of(num_conn, 10));
             let rate = summarise(&measured).rate().unwrap();
             points.push(point(Some(f64::from(num_conn)), &num_conn.to_string(), measured.id));
