@@ -153,6 +153,10 @@ fn causes<'a>(findings: &'a [Finding], need: &Finding) -> Vec<&'a Finding> {
                 | FindingId::LossLimited
                 | FindingId::SlowReader
                 | FindingId::CpuLimited => of_thread && touches,
+                // Likely the limit per flow of another pair.
+                FindingId::CauseUnknown => {
+                    of_thread && touches && matches!(finding.detail, Detail::PerFlow(_))
+                }
                 // Rates that are not those of an ordinary day on the right way.
                 FindingId::WrongInterface | FindingId::BackgroundTraffic => {
                     touches && finding.severity >= Severity::Warning

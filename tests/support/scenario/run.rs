@@ -234,7 +234,9 @@ impl<'a> Run<'a> {
             "storage" => self.storage(number, &step.nodes),
             "swap" | "topology" => (),
             word => {
-                for pair in pairs {
+                // `ladder 32 first`: `pairs: first`.
+                let first = words.iter().any(|word| word == "first");
+                for pair in pairs.into_iter().take(if first { 1 } else { usize::MAX }) {
                     if let Some(failure) = self.gone(pair) {
                         failures.push(StepFailure { pair: Some(pair), failure });
                         continue;
