@@ -622,6 +622,7 @@ fn merged(back: Network, forth: &Network) -> Network {
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
         falls_to: or(back.falls_to, &forth.falls_to),
+        stall: or(back.stall, &forth.stall),
         mtu: back.mtu.or(forth.mtu),
         early: or(back.early, &forth.early),
         credit: or(back.credit, &forth.credit),
