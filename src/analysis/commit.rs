@@ -54,11 +54,9 @@ fn plainest_of<'a>(
     direction: Direction,
     mode: &str,
 ) -> Option<(&'a Summary, &'a SyncSummary)> {
-    tests(case, pair, direction).filter(|(_, sync)| sync.mode == mode).min_by_key(
-        |(test, sync)| {
-            (test.request.delay_us.is_some(), test.request.num_conn, sync.message_bytes)
-        },
-    )
+    tests(case, pair, direction).filter(|(_, sync)| sync.mode == mode).min_by_key(|(test, sync)| {
+        (test.request.delay_us.is_some(), test.request.num_conn, sync.message_bytes)
+    })
 }
 
 fn tests<'a>(
