@@ -6,7 +6,7 @@ use super::case::{Alone, Case, at_limit, held_by_runbook, is_settled};
 use super::cause::{SINGLE, enough};
 use super::finding::{Confidence, Detail, Finding, FindingId, Severity, Unit};
 use super::flow::{Flow, LINEAR, full_thread, queue_stands};
-use super::words::{count, rate, steady};
+use super::words::{count, percent, rate, steady};
 use crate::plan::node::{Direction, PairId};
 
 /// Streams that wait for the receiver in this share of the time are held there, unless a queue on
@@ -33,13 +33,26 @@ pub fn finding(case: &Case<'_>, direction: Direction, flows: &[Flow<'_>]) -> Opt
     let confidence = if queue || lost { Confidence::Likely } else { Confidence::Possible };
     let enough = enough(case, flow.pair, direction, &level);
     let one = if flow.fills() { " One stream alone fills it." } else { "" };
+    let way = case.way(flow.pair, direction);
+    let why = match case.plateaued(flow.pair, direction) {
+        true => format!(
+            "carries {}: {} from {way} reach {}, and more connections do not raise it.",
+            steady(best),
+            count(enough.num_conn, "connection"),
+            rate(enough.rate),
+        ),
+        // Nobody tried more, so what is seen is that they take from each other.
+        false => format!(
+            "carries at least {}, and not much more: {} from {way} reach {}, {} of what so many \
+             streams would get if each got what one alone gets; more connections were not tried.",
+            steady(best),
+            count(level.num_conn, "connection"),
+            rate(level.steady.rate),
+            percent(level.steady.rate.0 / (f64::from(level.num_conn) * flow.rate().0)),
+        ),
+    };
     let sentence = format!(
-        "The path from {direction} carries {}: {} from {} reach {}, and more connections do not \
-         raise it.{one}{}",
-        steady(best),
-        count(enough.num_conn, "connection"),
-        case.way(flow.pair, direction),
-        rate(enough.rate),
+        "The path from {direction} {why}{one}{}",
         match (queue, lost) {
             (true, _) => " A queue stands at that rate.",
             (false, true) => " Packets are lost at that rate.",

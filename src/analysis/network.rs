@@ -10,7 +10,7 @@ use super::jumbo;
 use super::series::SeriesResult;
 use super::steady::Steady;
 use super::sustained::{LONG, Sustained};
-use super::throughput::Summary;
+use super::throughput::{PairSummary, Summary};
 use super::words::{count, list, percent, rate, steady};
 use crate::plan::node::{Direction, NodeId, PairId};
 use crate::record::measurement::{MeasurementId, Variable};
@@ -25,6 +25,8 @@ const FIXED_GAIN: f64 = 0.05;
 const SHARED: f64 = 0.90;
 /// Measured below this share of the declared bandwidth.
 const BELOW_DECLARED: f64 = 0.90;
+/// Cut away as the ramp, the beginning takes more than this share of the steady rate.
+const CUT_AWAY: f64 = 0.10;
 /// Of an Ethernet packet of 1500 bytes with TCP timestamps.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
@@ -35,6 +37,7 @@ pub fn findings(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(shared_bottleneck(case, direction));
         findings.extend(below_declared(case, direction));
         findings.extend(unsteady(case, direction));
+        findings.extend(cut_away(case, direction));
     }
     findings.extend(buffer_capped(case));
     findings.extend(case.series.iter().filter_map(|series| jumbo::finding(case, series)));
@@ -267,6 +270,49 @@ fn unsteady(case: &Case<'_>, direction: Direction) -> Option<Finding> {
     }
     for (id, _, _) in &moved {
         finding = finding.evidence(*id, &["steady", "samples[]"]);
+    }
+    Some(finding)
+}
+
+/// What was cut away as the ramp was no ramp: a test whose mean over all of it is far below its steady
+/// rate. Of single streams and of SYNC, where a stall of the standby's storage looks like a ramp; that
+/// a test began faster than it went on is told by [`super::credit`].
+fn cut_away(case: &Case<'_>, direction: Direction) -> Option<Finding> {
+    let singles = case
+        .pairs()
+        .filter_map(|pair| case.single(pair, direction))
+        .map(|one| (one.id, one.steady, one.pair));
+    let sync = case
+        .throughputs
+        .iter()
+        .filter(|test| test.direction == direction && test.request.mode != "async")
+        .filter(|test| !test.request.both_directions)
+        .flat_map(|test| test.pairs.iter().map(move |pair| (test.id, pair)))
+        .filter_map(|(id, pair)| Some((id, pair.steady.as_ref()?, pair)));
+    let mut cut: Vec<(_, &Steady, &PairSummary, f64)> = singles
+        .chain(sync)
+        .filter_map(|(id, steady, pair)| {
+            let below = 1.0 - pair.whole_run?.0 / steady.rate.0;
+            (below > CUT_AWAY).then_some((id, steady, pair, below))
+        })
+        .collect();
+    cut.sort_by(|a, b| b.3.total_cmp(&a.3));
+    let (id, worst, pair, below) = cut.first()?;
+    let sentence = format!(
+        "The rate from {} is {} in its steady part, and {} over the whole test ({id}): {:.1} s at its \
+         beginning were slower and are not counted. If that was a stall, and not the start of the \
+         stream, the whole test is what redo would have got.",
+        case.way(pair.pair, direction),
+        steady(worst),
+        pair.whole_run.map_or_else(String::new, rate),
+        worst.truncated.as_secs_f64(),
+    );
+    let mut finding =
+        Finding::new(FindingId::Unsteady, Severity::Info, Confidence::Measured, sentence)
+            .direction(direction)
+            .value(*below, Unit::Share);
+    for (id, ..) in &cut {
+        finding.add_evidence(*id, &["steady", "whole_run_bytes_per_second", "samples[]"]);
     }
     Some(finding)
 }

@@ -101,7 +101,8 @@ struct Bounds {
 /// A level between two measured ones lies between their rates, which holds for a curve without a
 /// peak or a dip between them; beyond the last measured level nothing is known. Where a decision
 /// could go either way within these bounds, it cannot be told; where it only goes on beyond the last
-/// measured level, it is told under the condition that nothing there exceeds what was measured.
+/// measured level, or the last one at `max` still rose, it is told under the condition that nothing
+/// there exceeds what was measured.
 pub fn documented(levels: &[Level], from: u32, step: u32, max: u32, tolerance: f64) -> Documented {
     let mut walked: Vec<Bounds> = Vec::new();
     let mut reference: Option<Bounds> = None;
@@ -119,6 +120,10 @@ pub fn documented(levels: &[Level], from: u32, step: u32, max: u32, tolerance: f
         if without_rise >= LEVELS_WITHOUT_RISE {
             break;
         }
+    }
+    // Up to the last level the rate rose: what another one would bring nobody knows.
+    if without_rise == 0 && !walked.is_empty() {
+        return beyond(levels, &walked, max.saturating_add(step), tolerance);
     }
     smallest_of(&walked, 1.0 - tolerance).unwrap_or(Documented::CannotTell { num_conn: from })
 }
@@ -263,6 +268,15 @@ mod tests {
         let rising = levels_of(&[(1, 50.0), (2, 100.0), (3, 150.0), (4, 200.0)]);
         let unless = Documented::Unless { num_conn: 4, above: 4 };
         assert_eq!(documented(&rising, 2, 2, 64, 0.03), unless);
+    }
+
+    #[test]
+    fn levels_that_rise_up_to_the_maximum_recommend_nothing_without_a_condition() {
+        let rising = levels_of(&[(1, 58.0), (2, 116.0), (4, 232.0), (6, 290.0)]);
+        let unless = Documented::Unless { num_conn: 6, above: 6 };
+        assert_eq!(documented(&rising, 2, 2, 6, 0.03), unless);
+        let flat = levels_of(&[(1, 58.0), (2, 116.0), (4, 232.0), (6, 233.0)]);
+        assert_eq!(documented(&flat, 2, 2, 6, 0.03), Documented::Recommends(4));
     }
 
     #[test]

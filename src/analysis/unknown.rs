@@ -1,7 +1,7 @@
 //! Rates that no rule explains: that the cause cannot be told is an answer, with what would tell.
 
 use super::case::{Case, DIRECTIONS, differ, held_by_runbook};
-use super::finding::{Confidence, Finding, FindingId, Severity, Unit};
+use super::finding::{Confidence, Detail, Finding, FindingId, PerFlow, Severity, Unit};
 use super::flow::{Flow, GAIN};
 use super::steady::Steady;
 use super::throughput::PairSummary;
@@ -48,7 +48,12 @@ struct Unexplained<'a> {
     who: String,
     tells: Vec<String>,
     needed: bool,
+    /// The limit per flow of another pair that fits it as well, and that pair's way.
+    alike: Option<(PerFlow, String)>,
 }
+
+/// Single streams whose rates are closer than this share have the same.
+const SAME: f64 = 0.03;
 
 fn of(case: &Case<'_>, findings: &[Finding], direction: Direction) -> Option<Finding> {
     let of_pairs = case.pairs().flat_map(|pair| {
@@ -70,17 +75,28 @@ fn of(case: &Case<'_>, findings: &[Finding], direction: Direction) -> Option<Fin
         true => String::new(),
         false => format!(" The same holds for {}.", list(&deduplicated(others))),
     };
-    let sentence = format!(
-        "What holds {} at {} cannot be told: no rule fits. What would tell: {}.{others}",
-        first.what,
-        steady(first.steady),
-        first.tells.join("; "),
-    );
+    let sentence = match &first.alike {
+        Some((_, way)) => format!(
+            "What holds {} at {} is likely the limit per flow that was seen from {way}: the rate is \
+             the same, and a queue stands. A ladder of connections there would confirm it.{others}",
+            first.what,
+            steady(first.steady),
+        ),
+        None => format!(
+            "What holds {} at {} cannot be told: no rule fits. What would tell: {}.{others}",
+            first.what,
+            steady(first.steady),
+            first.tells.join("; "),
+        ),
+    };
     let severity = if needed { Severity::Warning } else { Severity::Info };
     let id = FindingId::CauseUnknown;
     let mut finding = Finding::new(id, severity, Confidence::Possible, sentence)
         .direction(direction)
         .value(first.steady.rate.0, Unit::BytesPerSecond);
+    if let Some((limit, _)) = &first.alike {
+        finding = finding.detail(Detail::PerFlow(*limit));
+    }
     for one in &unexplained {
         let new: Vec<PairId> =
             one.pairs.iter().copied().filter(|pair| !finding.pairs.contains(pair)).collect();
@@ -144,6 +160,22 @@ fn single<'a>(flow: &Flow<'a>, findings: &[Finding]) -> Option<Unexplained<'a>> 
         who,
         tells: tells(flow),
         needed,
+        alike: alike(flow, findings),
+    })
+}
+
+/// Where no ladder was climbed and a queue stands: another pair of the direction is held by a limit
+/// per flow, at the same rate.
+fn alike(flow: &Flow<'_>, findings: &[Finding]) -> Option<(PerFlow, String)> {
+    let direction = flow.single.summary.direction;
+    let asked = flow.best.is_none() && flow.queue();
+    findings.iter().filter(|_| asked).find_map(|finding| {
+        let Detail::PerFlow(limit) = finding.detail else { return None };
+        let fits = finding.id == FindingId::PerFlowLimit
+            && finding.direction == Some(direction)
+            && (flow.rate().0 / limit.stream.0 - 1.0).abs() <= SAME;
+        let other = finding.pairs.first().filter(|_| fits)?;
+        Some((limit, flow.case.way(*other, direction)))
     })
 }
 
@@ -221,6 +253,7 @@ fn best<'a>(
         who,
         tells: vec![tells.to_owned()],
         needed,
+        alike: None,
     })
 }
 
@@ -258,6 +291,7 @@ fn all_at_once<'a>(
         who: "all nodes at once".to_owned(),
         tells: vec![tells],
         needed: true,
+        alike: None,
     })
 }
 

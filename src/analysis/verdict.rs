@@ -153,6 +153,10 @@ fn causes<'a>(findings: &'a [Finding], need: &Finding) -> Vec<&'a Finding> {
                 | FindingId::LossLimited
                 | FindingId::SlowReader
                 | FindingId::CpuLimited => of_thread && touches,
+                // Likely the limit per flow of another pair.
+                FindingId::CauseUnknown => {
+                    of_thread && touches && matches!(finding.detail, Detail::PerFlow(_))
+                }
                 // Rates that are not those of an ordinary day on the right way.
                 FindingId::WrongInterface | FindingId::BackgroundTraffic => {
                     touches && finding.severity >= Severity::Warning
@@ -237,9 +241,13 @@ fn window_remedy(bound: &WindowBound, required: BytesPerSecond) -> Option<String
     ))
 }
 
-/// Why nothing could be measured stands behind what could not be judged.
+/// Why nothing could be measured stands behind what could not be judged, and so does a round trip that
+/// is too long for the transport.
 fn cannot_tell(findings: &[Finding], unknown: &[&Finding], met: &[&Finding]) -> Verdict {
-    let blocked = of(findings, &[FindingId::MtuBlackHole, FindingId::UnreachablePort]);
+    let mut blocked = of(findings, &[FindingId::MtuBlackHole, FindingId::UnreachablePort]);
+    // What Oracle advises against holds whatever the rates are.
+    let far = of(findings, &[FindingId::LatencyTooHighForSync]);
+    blocked.extend(far.into_iter().filter(|finding| finding.severity == Severity::Critical));
     let reasons = merged(blocked.iter().copied().cloned().collect());
     let told = merged(unknown.iter().copied().cloned().collect());
     let sentences: Vec<&str> =

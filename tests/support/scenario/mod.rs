@@ -86,6 +86,8 @@ pub struct Network {
     pub jumbo_gain: Option<String>,
     /// The rate falls to this share of itself after two thirds of a test.
     pub falls_to: Option<String>,
+    /// At the beginning of a test, a fifth of the rate for so long.
+    pub stall: Option<String>,
     /// What a test gets at the beginning, until it has used up the credit.
     pub early: Option<String>,
     pub credit: Option<String>,

@@ -38,6 +38,7 @@ pub struct Path {
     /// Of the way between the interfaces.
     pub mtu: u32,
     pub falls_to: f64,
+    pub stall_us: u64,
     pub send_max: u64,
     pub receive_max: u64,
     pub core_max: u64,
@@ -106,6 +107,7 @@ impl Path {
             jumbo_gain: share(network.jumbo_gain.as_ref(), 0.0),
             mtu: network.mtu.unwrap_or(9000),
             falls_to: share(network.falls_to.as_ref(), 1.0),
+            stall_us: micros(network.stall.as_ref()),
             send_max: bytes(hosts.send_buffer_max.as_ref(), 4 << 20),
             receive_max: bytes(hosts.receive_buffer_max.as_ref(), 6 << 20),
             core_max: bytes(hosts.fixed_buffer_max.as_ref(), 212_992),
@@ -300,6 +302,8 @@ impl Path {
                 // Half a second of ramp.
                 let ramp = if i < 2 { 0.25 + 0.35 * i as f64 } else { 1.0 };
                 let level = if 3 * i > 2 * count { self.falls_to } else { 1.0 };
+                let stalled = i * SAMPLE_NS < self.stall_us as i64 * 1000;
+                let level = if stalled { 0.2 * level } else { level };
                 let noise = 1.0 + self.noise * 1.732 * (2.0 * random.random::<f64>() - 1.0);
                 let seconds = SAMPLE_NS as f64 / 1e9;
                 let more = (self.planted.early - aggregate).max(0.0) * ramp * seconds;

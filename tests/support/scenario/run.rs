@@ -234,7 +234,9 @@ impl<'a> Run<'a> {
             "storage" => self.storage(number, &step.nodes),
             "swap" | "topology" => (),
             word => {
-                for pair in pairs {
+                // `ladder 32 first`: `pairs: first`.
+                let first = words.iter().any(|word| word == "first");
+                for pair in pairs.into_iter().take(if first { 1 } else { usize::MAX }) {
                     if let Some(failure) = self.gone(pair) {
                         failures.push(StepFailure { pair: Some(pair), failure });
                         continue;
@@ -278,7 +280,10 @@ impl<'a> Run<'a> {
                         "encryption" | "compression" => {
                             self.codes(number, step.direction, pair, &words);
                         }
-                        "ladder" => self.ladder(number, step.direction, pair),
+                        "ladder" => {
+                            let max = words.get(1).map_or(32, |text| text.parse().unwrap());
+                            self.ladder(number, step.direction, pair, max);
+                        }
                         "buffers" => self.buffers(number, step.direction, pair, &words[1..]),
                         "mtu" => self.mtus(number, step.direction, pair, &words[1..]),
                         other => panic!("unknown step `{other}`"),
@@ -297,11 +302,12 @@ impl<'a> Run<'a> {
         self.lost.iter().find(|node| ends.contains(node)).map(|node| unreachable(*node))
     }
 
-    fn ladder(&mut self, step: usize, direction: Direction, pair: PairId) {
+    /// `ladder`, and `ladder 6` with that maximum.
+    fn ladder(&mut self, step: usize, direction: Direction, pair: PairId, max: u32) {
         let mut ladder = Ladder::new(TOLERANCE);
         let mut points = Vec::new();
         let mut stopped_because = StoppedBecause::Maximum;
-        for num_conn in (2..=32).step_by(2) {
+        for num_conn in (2..=max).step_by(2) {
             let (measured, _) = self.measure(step, direction, &[pair], &Ask::of(num_conn, 10));
             let rate = summarise(&measured).rate().unwrap();
             points.push(point(Some(f64::from(num_conn)), &num_conn.to_string(), measured.id));
@@ -616,6 +622,7 @@ fn merged(back: Network, forth: &Network) -> Network {
         second_pair: or(back.second_pair, &forth.second_pair),
         jumbo_gain: or(back.jumbo_gain, &forth.jumbo_gain),
         falls_to: or(back.falls_to, &forth.falls_to),
+        stall: or(back.stall, &forth.stall),
         mtu: back.mtu.or(forth.mtu),
         early: or(back.early, &forth.early),
         credit: or(back.credit, &forth.credit),
