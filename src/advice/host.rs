@@ -1,8 +1,11 @@
 //! Advice about nodes and their storage.
 
 use super::{Command, CommandKind, Draft, Ground};
+use crate::analysis::case::Case;
 use crate::analysis::words::list;
 use crate::plan::node::NodeId;
+use crate::record::event::StepOutcome;
+use crate::record::measurement::{Failure, FailureCause};
 
 impl Ground<'_> {
     fn nodes(&self) -> Vec<NodeId> {
@@ -26,6 +29,55 @@ impl Ground<'_> {
 
 const LOOKS: &str = "None: it only looks.";
 const UNCHANGED: &str = "Nothing is changed.";
+
+/// Of [`ended_by_limit`].
+pub(super) const ENDED: &str = "quieten-the-host";
+/// How agents begin to say that `limits.cpu` ended a test.
+const BUSY: &str = "the host's processors were";
+
+/// Measuring again, however long, ends the same way as long as the host is as busy.
+pub(super) fn ended_by_limit(case: Case<'_>) -> Option<Draft> {
+    let limit = case.setup().limits.cpu?;
+    let steps = case.record.steps.iter().filter_map(|step| match &step.outcome {
+        Some(StepOutcome::Failed { failures }) => Some(failures.iter().map(|one| &one.failure)),
+        _ => None,
+    });
+    let pairs = case.record.throughputs().flat_map(|test| &test.pairs);
+    let all = steps.flatten().chain(pairs.filter_map(|pair| pair.failure.as_ref()));
+    let ended: Vec<&Failure> =
+        all.filter(|one| one.cause == FailureCause::Limit && one.text.contains(BUSY)).collect();
+    let first = ended.first()?;
+    let mut nodes: Vec<NodeId> = ended.iter().filter_map(|one| one.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let place = match nodes.is_empty() {
+        true => "the busy node".to_owned(),
+        false => case.names(&nodes),
+    };
+    let lines = ["mpstat -P ALL 1 10", "ps -eo pcpu,pid,comm --sort=-pcpu | head"];
+    Some(Draft {
+        action: format!(
+            "limits.cpu ({limit}) ended the run: {}. Find out what else uses the processors of \
+             {place}, measure at a quieter hour, or raise limits.cpu where the host can spare it; \
+             the rest of the run was not measured.",
+            first.text
+        ),
+        commands: vec![Command {
+            nodes,
+            kind: CommandKind::Shell,
+            lines: lines.map(str::to_owned).to_vec(),
+        }],
+        expected_effect: "The run goes on to its end.".to_owned(),
+        how_to_verify: format!(
+            "redoline run RUNBOOK -i INVENTORY, and compare with run {}",
+            case.record.run_id
+        ),
+        how_to_undo: "Set limits.cpu again.".to_owned(),
+        risk: "With a higher limit the test takes more processor time from the database."
+            .to_owned(),
+        ..Draft::default()
+    })
+}
 
 pub(super) fn free_processor(ground: &Ground<'_>) -> Option<Draft> {
     Some(Draft {

@@ -17,7 +17,7 @@ use crate::record::run::RunRecord;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
     pub id: &'static str,
-    /// That it follows from.
+    /// That it follows from; none where it follows from how the run ended.
     pub findings: Vec<FindingId>,
     /// A sentence.
     pub action: String,
@@ -105,18 +105,18 @@ pub fn advise(record: &RunRecord, analysis: &Analysis) -> Vec<Recommendation> {
         storage: &analysis.storage,
         series: &analysis.series,
     };
-    rules::RULES
-        .iter()
-        .filter_map(|rule| {
-            let findings: Vec<&Finding> =
-                analysis.findings.iter().filter(|finding| rule.on.contains(&finding.id)).collect();
-            if findings.is_empty() {
-                return None;
-            }
-            let draft = (rule.recommend)(&Ground { case, analysis, findings: &findings })?;
-            Some(recommendation(rule.id, &findings, draft))
-        })
-        .collect()
+    let of_rules = rules::RULES.iter().filter_map(|rule| {
+        let findings: Vec<&Finding> =
+            analysis.findings.iter().filter(|finding| rule.on.contains(&finding.id)).collect();
+        if findings.is_empty() {
+            return None;
+        }
+        let draft = (rule.recommend)(&Ground { case, analysis, findings: &findings })?;
+        Some(recommendation(rule.id, &findings, draft))
+    });
+    // Not found by a rule: a limit of the runbook is no property of the network.
+    let ended = host::ended_by_limit(case).map(|draft| recommendation(host::ENDED, &[], draft));
+    ended.into_iter().chain(of_rules).collect()
 }
 
 fn recommendation(id: &'static str, findings: &[&Finding], draft: Draft) -> Recommendation {

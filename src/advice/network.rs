@@ -23,6 +23,15 @@ impl Ground<'_> {
             .iter()
             .find_map(|finding| self.step(finding))
             .map_or(String::new(), |step| format!(" --only \"{step}\""));
+        self.run_of(&only)
+    }
+
+    /// The same where a step that the run had no test of has to be added first.
+    pub(super) fn again_with_more(&self) -> String {
+        format!("Add the step to the runbook; {}", self.run_of(""))
+    }
+
+    fn run_of(&self, only: &str) -> String {
         format!(
             "redoline run RUNBOOK -i INVENTORY{only}, and compare with run {}",
             self.case.record.run_id
@@ -381,20 +390,48 @@ pub(super) fn lift_limit(ground: &Ground<'_>) -> Option<Draft> {
     })
 }
 
+/// By what is open: pairs that were left out, a copy that all pairs at once decide, a need, or only the
+/// steadiness of a rate.
 pub(super) fn measure_again(ground: &Ground<'_>) -> Option<Draft> {
-    let action = match ground.case.limited_to() {
-        Some(limited) => format!(
-            "Measure all pairs of the configuration: this run was {limited}, so what all threads \
-             need together could not be judged."
+    let open = |copy: bool| {
+        let unjudged = |one: &&&Finding| one.id == FindingId::NeedCannotBeJudged;
+        ground.findings.iter().filter(unjudged).any(|one| one.needs.is_empty() == copy)
+    };
+    let (action, how_to_verify) = match (ground.case.limited_to(), open(false), open(true)) {
+        (Some(limited), ..) => (
+            format!(
+                "Measure all pairs of the configuration: this run was {limited}, so what all \
+                 threads need together could not be judged."
+            ),
+            ground.run_of(""),
         ),
-        None => "Measure again, longer and while the path is quiet; an open need is judged when \
-                 its interval is narrow enough and nothing of it is left out."
-            .to_owned(),
+        (None, false, true) => (
+            "Measure all nodes at once (nodes: together) with as many connections as a pair alone \
+             was best with: what they carry together says how long a copy takes."
+                .to_owned(),
+            ground.again_with_more(),
+        ),
+        (None, true, _) => (
+            "Measure again, longer and while the path is quiet; an open need is judged when its \
+             interval is narrow enough and nothing of it is left out."
+                .to_owned(),
+            ground.again(),
+        ),
+        (None, false, false) => (
+            "Measure again, longer and while the path is quiet: a rate that moves says little \
+             about another time of day."
+                .to_owned(),
+            ground.again(),
+        ),
+    };
+    let expected_effect = match open(false) || open(true) {
+        true => "An answer for what could not be judged.",
+        false => "A rate that holds for the whole test, or the knowledge that none does.",
     };
     Some(Draft {
         action,
-        expected_effect: "An answer for what could not be judged.".to_owned(),
-        how_to_verify: ground.again(),
+        expected_effect: expected_effect.to_owned(),
+        how_to_verify,
         how_to_undo: "Nothing is changed.".to_owned(),
         risk: "The test takes bandwidth from others on the path while it runs.".to_owned(),
         ..Draft::default()

@@ -29,14 +29,13 @@ pub(super) fn channels(ground: &Ground<'_>) -> Option<Draft> {
         )),
         _ => None,
     });
-    let alone: Vec<String> = channels.alone.iter().map(ToString::to_string).collect();
     Some(Draft {
         action: format!(
-            "Use {} for the copy of the database: {} per pair of nodes gives the highest rate.{} \
+            "Use {} for the copy of the database: {}.{} \
              RESTORE … FROM SERVICE copies over channels of the standby; DUPLICATE … FROM ACTIVE \
              DATABASE over AUXILIARY channels, of which it needs as many.",
             count(channels.count, "RMAN channel"),
-            list(&alone),
+            best_alone(&channels.alone),
             channels.remark
         ),
         commands: vec![Command {
@@ -60,6 +59,24 @@ pub(super) fn channels(ground: &Ground<'_>) -> Option<Draft> {
         needs_root: false,
         licence: None,
     })
+}
+
+/// `6 on each pair of nodes give the highest rate`, or of each pair its own number.
+fn best_alone(alone: &[u32]) -> String {
+    match alone {
+        [1] => "1 on the pair of nodes gives the highest rate".to_owned(),
+        [one] => format!("{one} on the pair of nodes give the highest rate"),
+        [first, rest @ ..] if rest.iter().all(|one| one == first) => {
+            format!("{first} on each pair of nodes, measured alone, gave its highest rate")
+        }
+        _ => {
+            let each: Vec<String> = alone.iter().map(ToString::to_string).collect();
+            format!(
+                "{} on the pairs of nodes, each measured alone, gave its highest rate",
+                list(&each)
+            )
+        }
+    }
 }
 
 /// What the ladders of all pairs recommend, but no more than fill what all pairs carry at once.
@@ -87,7 +104,7 @@ fn of_all_pairs(ground: &Ground<'_>) -> Option<Channels> {
                 true => (
                     (enough as u32).max(pairs.len() as u32),
                     format!(
-                        " All pairs at once carry {}, which takes fewer than their sum.",
+                        " All pairs at once carry {}, for which fewer are enough than all of these.",
                         rate(together)
                     ),
                 ),
@@ -120,6 +137,13 @@ fn block(channels: u32) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_that_are_best_with_the_same_number_are_not_listed_one_by_one() {
+        assert!(best_alone(&[6, 6]).starts_with("6 on each pair of nodes"));
+        assert!(best_alone(&[6, 4]).starts_with("6 and 4 on the pairs of nodes"));
+        assert!(best_alone(&[6]).starts_with("6 on the pair of nodes"));
+    }
 
     #[test]
     fn channels_are_allocated_for_the_copy_alone_and_nothing_is_configured_or_overwritten() {

@@ -418,7 +418,7 @@ pub(super) fn find_cause(ground: &Ground<'_>) -> Option<Draft> {
     Some(Draft {
         action: format!("Measure what would tell the cause. {}", sentences.join(" ")),
         expected_effect: "A cause instead of a guess.".to_owned(),
-        how_to_verify: ground.again(),
+        how_to_verify: ground.again_with_more(),
         how_to_undo: UNCHANGED.to_owned(),
         risk: "The tests take bandwidth from others on the path while they run.".to_owned(),
         ..Draft::default()

@@ -31,8 +31,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Init(args) => init::init(&args),
         Command::Schema(args) => schema::print(args.of),
         Command::Completions(args) => {
-            let mut command = Cli::command();
-            clap_complete::generate(args.shell, &mut command, "redoline", &mut std::io::stdout());
+            completions(args.shell, &mut std::io::stdout().lock());
             Ok(Exit::Success)
         }
         Command::Agent(args) => return agent(&args),
@@ -72,6 +71,13 @@ fn on_runtime(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Re
     result
 }
 
+/// Generated in memory first: the generator panics where its writer fails.
+fn completions(shell: clap_complete::Shell, out: &mut impl std::io::Write) {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "redoline", &mut script);
+    let _ = out.write_all(&script);
+}
+
 /// Writes a line to standard output. A reader that has had enough (`| head`) is no failure of ours.
 fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
@@ -95,4 +101,35 @@ fn terminal_text(report: &Report) -> String {
     };
     let (_, columns) = console::Term::stdout().size();
     terminal::render(report, style, usize::from(columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind, Result, Write};
+
+    use super::*;
+
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> Result<usize> {
+            Err(Error::from(ErrorKind::BrokenPipe))
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_of_completions_that_has_had_enough_is_no_failure() {
+        completions(clap_complete::Shell::Bash, &mut Gone);
+    }
+
+    #[test]
+    fn completions_are_written_whole() {
+        let mut script = Vec::new();
+        completions(clap_complete::Shell::Bash, &mut script);
+        assert!(String::from_utf8(script).unwrap().contains("complete -F _redoline"));
+    }
 }

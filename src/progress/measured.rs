@@ -95,6 +95,9 @@ fn span_ns(transfer: &PairTransfer) -> Option<i64> {
 fn storage_read(setup: &Setup, read: &StorageRead) -> String {
     let point = &read.result.point;
     let how = match point.pattern {
+        StoragePattern::SingleBlock if point.outstanding == 1 => {
+            "single blocks by 1 session".to_owned()
+        }
         StoragePattern::SingleBlock => format!("single blocks by {} sessions", point.outstanding),
         StoragePattern::DirectPath => format!("direct path with {} slots", point.outstanding),
     };

@@ -35,6 +35,9 @@ pub fn network_rate(bytes_per_second: Option<f64>, half_width: Option<f64>) -> S
     let Some(half_width) = finite(half_width) else {
         return BytesPerSecond(rate).to_string();
     };
+    if half_width > rate {
+        return format!("{}, no interval", BytesPerSecond(rate));
+    }
     let (divisor, step) = rate_scale(rate);
     format!("{} {step}", with_half_width(rate * 8.0 / divisor, half_width * 8.0 / divisor))
 }
@@ -52,6 +55,9 @@ pub fn mib_rate(bytes_per_second: Option<f64>) -> String {
 /// `6.9 ± 0.1 MiB/s`.
 pub fn mib_rate_with_half_width(bytes_per_second: Option<f64>, half_width: Option<f64>) -> String {
     match (finite(bytes_per_second), finite(half_width)) {
+        (Some(rate), Some(half_width)) if half_width > rate => {
+            format!("{}, no interval", mib_rate(Some(rate)))
+        }
         (Some(rate), Some(half_width)) => {
             format!("{} MiB/s", with_half_width(rate / MIB, half_width / MIB))
         }
@@ -224,6 +230,13 @@ mod tests {
             "57.9 ± 0.4 Mbit/s (6.9 MiB/s)"
         );
         assert_eq!(rate(Some(1.25e9)), "10 Gbit/s (1192 MiB/s)");
+    }
+
+    #[test]
+    fn a_half_width_above_the_mean_is_no_interval() {
+        let (rate, half_width) = (Some(2.8e9), Some(3.4e9));
+        assert_eq!(network_rate(rate, half_width), "22.4 Gbit/s, no interval");
+        assert_eq!(mib_rate_with_half_width(rate, half_width), "2670 MiB/s, no interval");
     }
 
     #[test]

@@ -33,6 +33,14 @@ fn a_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
+fn a_line_for_the_network_team_is_wrapped_and_not_behind_a_scroll_bar() {
+    for page in pages() {
+        let rule = page.lines().find(|line| line.starts_with("pre {")).unwrap();
+        assert!(rule.contains("white-space: pre-wrap") && !rule.contains("overflow-x"), "{rule}");
+    }
+}
+
+#[test]
 fn the_policy_names_the_hash_of_the_style_that_is_there() {
     use base64::Engine as _;
     use sha2::Digest as _;

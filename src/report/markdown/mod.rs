@@ -162,6 +162,10 @@ fn card(number: usize, recommendation: &Recommendation) -> String {
         ));
     }
     let licence = recommendation.licence.as_deref().unwrap_or("none");
+    let because = match recommendation.findings.is_empty() {
+        true => "how the run ended".to_owned(),
+        false => recommendation.findings.join(", "),
+    };
     for (name, value) in [
         ("Expected effect", recommendation.expected_effect.as_str()),
         ("How to verify", &recommendation.how_to_verify),
@@ -169,7 +173,7 @@ fn card(number: usize, recommendation: &Recommendation) -> String {
         ("Risk", &recommendation.risk),
         ("Needs root", if recommendation.needs_root { "yes" } else { "no" }),
         ("Licence needed", licence),
-        ("Because of", &recommendation.findings.join(", ")),
+        ("Because of", &because),
     ] {
         text.push_str(&format!("- {name}: {}\n", plain(value)));
     }

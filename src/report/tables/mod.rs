@@ -15,7 +15,7 @@ use super::summary;
 pub use coding::model_of;
 pub use path::{idle, loaded, mtus, way};
 pub use share::index;
-pub use sync::commit;
+pub use sync::{commit, p999};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {

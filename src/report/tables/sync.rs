@@ -3,10 +3,11 @@
 use super::super::format::{self, NONE};
 use super::super::model::{CommitOverhead, Latency, PairEnds, Report, Throughput};
 use super::super::parameters;
-use super::{Row, Table, tests};
+use super::{Row, Table, tests as of_tests};
 
 pub(super) fn tables(report: &Report, step: u32) -> Vec<Table> {
-    let tests: Vec<&Throughput> = tests(report, step).filter(|test| test.mode != "async").collect();
+    let tests: Vec<&Throughput> =
+        of_tests(report, step).filter(|test| test.mode != "async").collect();
     vec![acknowledgements(&tests, step), writes(&tests, step)]
 }
 
@@ -78,9 +79,20 @@ fn latency(latency: Option<&Latency>) -> [String; 6] {
         of(|latency| latency.p50),
         of(|latency| latency.p90),
         of(|latency| latency.p99),
-        of(|latency| latency.p999),
+        p999(latency),
         of(|latency| latency.max),
     ]
+}
+
+/// Of fewer messages the slowest of a thousand is the slowest of all, so there is none.
+const MESSAGES_OF_P999: u64 = 1000;
+
+pub fn p999(latency: Option<&Latency>) -> String {
+    let messages = |latency: &Latency| latency.histogram.iter().map(|bucket| bucket.count).sum();
+    match latency.map_or(0, messages) {
+        messages if messages < MESSAGES_OF_P999 => NONE.to_owned(),
+        _ => format::microseconds(latency.and_then(|latency| latency.p999)),
+    }
 }
 
 /// `1.5 ms to 2 ms`, or `at most 2 ms`. Of several pairs, with the slowest.
@@ -143,4 +155,26 @@ fn shares(test: &Throughput) -> [String; 3] {
         format::percent(test.disk_share),
         format::percent(test.network_share),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::model::LatencyBucket;
+    use super::*;
+
+    #[test]
+    fn the_slowest_of_a_thousand_takes_a_thousand_messages() {
+        let of = |count: u64| Latency {
+            mean: Some(1000.0),
+            p50: Some(1000.0),
+            p90: Some(1000.0),
+            p99: Some(1500.0),
+            p999: Some(1900.0),
+            max: Some(1950.0),
+            histogram: vec![LatencyBucket { upper_us: 2048.0, count }],
+        };
+        assert_eq!(p999(Some(&of(340))), NONE);
+        assert_eq!(p999(Some(&of(1000))), "1.9 ms");
+        assert_eq!(p999(None), NONE);
+    }
 }

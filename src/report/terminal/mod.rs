@@ -102,7 +102,7 @@ fn single_streams(page: &mut Page, report: &Report) {
                     row.bytes_per_second,
                     row.half_width_bytes_per_second,
                 )),
-                plain(format!("RTT {}", format::microseconds(row.rtt_us.map(|us| us as f64)))),
+                plain(format!("RTT min {}", format::microseconds(row.rtt_us.map(|us| us as f64)))),
                 plain(row.not_converged.clone().unwrap_or_default()),
             ]
         })
@@ -118,13 +118,13 @@ fn aggregates(page: &mut Page, report: &Report) {
             Some(vec![
                 plain(clean(&series.pairs.join(", "))),
                 plain(ladder_direction(report, series)),
-                plain(format!("best {}", format::rate(best.bytes_per_second))),
+                plain(format!("best {}", wording::point_rate(series, best))),
                 plain(format!("at num_conn {}", clean(&best.label))),
                 plain(recommended.map_or_else(String::new, |point| {
                     format!("recommended num_conn {}", clean(&point.label))
                 })),
                 plain(wording::by_plateau(series).map_or_else(String::new, |by_plateau| {
-                    format!("by plateau {}", clean(&by_plateau))
+                    format!("by the documented procedure (plateau) {}", clean(&by_plateau))
                 })),
             ])
         })
@@ -152,6 +152,7 @@ fn storage(page: &mut Page, report: &Report) {
                 plain(format!("p99 {}", format::microseconds(read.latency_us.p99))),
                 plain(match (read.slots, read.sessions) {
                     (Some(slots), _) => format!("with {slots} slots"),
+                    (None, Some(1)) => "with 1 session".to_owned(),
                     (None, Some(sessions)) => format!("with {sessions} sessions"),
                     (None, None) => String::new(),
                 }),
@@ -172,8 +173,8 @@ fn failed_steps(page: &mut Page, report: &Report) {
     }
     page.title("Steps that failed");
     for step in failed {
-        let reason = step.messages.first().map_or("", String::as_str);
-        page.item(&format!("{}.", step.number), Colour::Red, &format!("{}: {reason}", step.name));
+        let reasons = step.messages.join("; ");
+        page.item(&format!("{}.", step.number), Colour::Red, &format!("{}: {reasons}", step.name));
     }
 }
 
@@ -251,6 +252,22 @@ mod tests {
     #[test]
     fn every_kind_of_test_is_summed_up() {
         insta::assert_snapshot!(render(&samples::wide(), Style::Plain, 100));
+    }
+
+    #[test]
+    fn a_failed_step_names_every_pair_that_failed() {
+        let mut report = samples::broken();
+        let failed = report.steps.iter_mut().find(|step| step.outcome == "failed").unwrap();
+        failed.messages = vec!["phx1-ash1 broke".to_owned(), "phx2-ash2 broke".to_owned()];
+        let text = render(&report, Style::Plain, 100);
+        assert!(text.contains("phx1-ash1 broke; phx2-ash2 broke"), "{text}");
+    }
+
+    #[test]
+    fn labels_say_which_round_trip_and_which_procedure() {
+        let text = render(&samples::wide(), Style::Plain, 100);
+        assert!(text.contains("RTT min "), "{text}");
+        assert!(!text.contains("  by plateau "), "{text}");
     }
 
     #[test]

@@ -40,7 +40,10 @@ pub(super) fn shares(page: &mut Page, report: &Report) {
             let jain =
                 test.pair_fairness.map(|index| format!(" (Jain {})", tables::index(Some(index))));
             vec![
-                plain(clean(&manner)),
+                plain(clean(&match test.mode.as_str() {
+                    "async" => manner,
+                    mode => format!("{manner}, {}", parameters::mode(mode)),
+                })),
                 plain(test.direction.to_string()),
                 plain(format!("num_conn {}", test.num_conn)),
                 plain(wording::steady_rate(test)),
@@ -65,6 +68,7 @@ pub(super) fn acknowledgements(page: &mut Page, report: &Report) {
                 plain(format!("{} to {}", clean(&ends.sender), clean(&ends.receiver))),
                 plain(clean(&parameters::mode(&test.mode))),
                 plain(format::bytes(Some(test.message_bytes))),
+                plain(clean(&wording::manner(test).unwrap_or_else(|| "alone".to_owned()))),
                 plain(format!("mean {}", of(|latency| latency.mean))),
                 plain(format!("p99 {}", of(|latency| latency.p99))),
                 plain(format!("{} messages/s", format::number(ends.messages_per_second))),

@@ -21,25 +21,34 @@ pub fn rate(test: &Throughput) -> String {
     format::rate_with_half_width(Some(rate), half_width)
 }
 
-/// `± 0.7 %, 24 batches over 18.8 s`, or `not converged, ± 4 % after 1 min, 12 batches`.
+/// `± 0.7 %, 24 batches over its last 18.8 s of 20 s`, or `not converged, ± 4 % over 1 min, 12 batches`.
 pub fn known_to(steady: &Steady) -> String {
     let batches = steady.batches;
     match (not_converged(steady), relative(steady)) {
         (Some(why), _) => format!("{why}, {batches} batches"),
-        (None, share) => format!(
-            "± {}, {batches} batches over {}",
-            format::percent(share),
-            format::milliseconds(Some(steady.window_ms as f64))
-        ),
+        (None, share) => {
+            format!("± {}, {batches} batches {}", format::percent(share), over(steady))
+        }
     }
 }
 
-/// `not converged, ± 4 % after 1 min`; `None` when it has converged.
+/// What a mean rests on: `over its last 4.4 s of 7.8 s`, `over 7.8 s` where nothing was cut off.
+fn over(steady: &Steady) -> String {
+    let time = |ms: u64| format::milliseconds(Some(ms as f64));
+    match steady.truncated_ms {
+        0 => format!("over {}", time(steady.window_ms)),
+        cut => {
+            format!("over its last {} of {}", time(steady.window_ms), time(cut + steady.window_ms))
+        }
+    }
+}
+
+/// `not converged, ± 4 % over its last 58.8 s of 1 min`; `None` when it has converged.
 pub fn not_converged(steady: &Steady) -> Option<String> {
-    let after = format::milliseconds(Some((steady.truncated_ms + steady.window_ms) as f64));
+    let over = over(steady);
     (!steady.converged).then(|| match relative(steady) {
-        Some(share) => format!("not converged, ± {} after {after}", format::percent(Some(share))),
-        None => format!("not converged, too few samples for an interval after {after}"),
+        Some(share) => format!("not converged, ± {} {over}", format::percent(Some(share))),
+        None => format!("not converged, too few samples for an interval {over}"),
     })
 }
 
@@ -57,10 +66,10 @@ pub fn convergence(steady: &Steady) -> String {
     };
     let shift = level_shift(steady).map(|shift| format!("; {shift}")).unwrap_or_default();
     format!(
-        "{how} (target {}), {} batches over {}, after {} of ramp, confidence {}{shift}",
+        "{how} (target {}), {} batches {}, after {} of ramp, confidence {}{shift}",
         format::percent(Some(steady.target_share)),
         steady.batches,
-        format::milliseconds(Some(steady.window_ms as f64)),
+        over(steady),
         format::milliseconds(Some(steady.truncated_ms as f64)),
         format::percent(Some(steady.confidence)),
     )
@@ -142,6 +151,9 @@ pub fn series_sentence(report: &Report, series: &Series) -> String {
         return text;
     }
     match &series.best {
+        Some(only) if series.points.len() == 1 => {
+            return format!("{text}only {} was tried.", point(series, only));
+        }
         None => text.push_str("no point was measured"),
         Some(best) => text.push_str(&format!("best {}", point(series, best))),
     }
@@ -282,10 +294,28 @@ mod tests {
     #[test]
     fn what_has_not_converged_says_how_far_it_came_and_after_how_long() {
         let wide = steady(false, Some(4e4));
-        assert_eq!(not_converged(&wide).unwrap(), "not converged, ± 4 % after 1 min");
+        assert_eq!(
+            not_converged(&wide).unwrap(),
+            "not converged, ± 4 % over its last 58.8 s of 1 min"
+        );
         let none = not_converged(&steady(false, None)).unwrap();
-        assert_eq!(none, "not converged, too few samples for an interval after 1 min");
+        assert_eq!(
+            none,
+            "not converged, too few samples for an interval over its last 58.8 s of 1 min"
+        );
+        let whole = Steady { truncated_ms: 0, ..wide };
+        assert_eq!(not_converged(&whole).unwrap(), "not converged, ± 4 % over 58.8 s");
         assert_eq!(not_converged(&steady(true, Some(1e4))), None);
+    }
+
+    #[test]
+    fn the_only_value_of_a_sweep_is_not_called_the_best() {
+        let report = crate::report::samples::wide();
+        let swept = |one: &&Series| one.best.is_some() && one.variable != "time";
+        let mut series = report.series.iter().find(swept).unwrap().clone();
+        series.points = vec![series.best.clone().unwrap()];
+        let sentence = series_sentence(&report, &series);
+        assert!(sentence.ends_with(" was tried.") && !sentence.contains("best"), "{sentence}");
     }
 
     #[test]
@@ -302,8 +332,8 @@ mod tests {
     fn what_has_converged_says_to_what_and_from_how_many_batches() {
         assert_eq!(
             convergence(&steady(true, Some(1e4))),
-            "converged to ± 1 % (target 2.5 %), 12 batches over 58.8 s, after 1.2 s of ramp, \
-             confidence 95 %"
+            "converged to ± 1 % (target 2.5 %), 12 batches over its last 58.8 s of 1 min, after \
+             1.2 s of ramp, confidence 95 %"
         );
     }
 }

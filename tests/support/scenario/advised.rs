@@ -5,8 +5,11 @@ use crate::advice::{CommandKind, Recommendation, advise};
 use crate::analysis::finding::{Confidence, FindingId};
 use crate::analysis::{Analysis, analyse};
 use crate::plan::need::Transport;
+use crate::plan::node::NodeId;
+use crate::record::event::{StepFailure, StepOutcome};
+use crate::record::measurement::{Failure, FailureCause};
 use crate::record::run::RunRecord;
-use redoline_proto::units::Bytes;
+use redoline_proto::units::{Bytes, Share};
 
 fn advised(record: &RunRecord) -> Vec<Recommendation> {
     advise(record, &analyse(record))
@@ -170,9 +173,50 @@ fn pairs_that_share_the_path_need_fewer_channels_than_their_ladders_in_sum() {
     let apart = copied(&["single", "ladder"]);
     assert!(apart.action.contains("were not measured"), "{}", apart.action);
     let at_once = copied(&["single", "ladder", "together"]);
-    assert!(at_once.action.contains("fewer than their sum"), "{}", at_once.action);
+    assert!(at_once.action.contains("fewer are enough"), "{}", at_once.action);
     assert!(channels(&at_once) < channels(&apart), "{} {}", lines(&at_once), lines(&apart));
     assert!(channels(&at_once) >= 5, "they fill the path: {}", lines(&at_once));
     assert!(at_once.commands.iter().all(|command| command.kind == CommandKind::Rman));
     assert!(!lines(&at_once).contains("CONFIGURE"), "{}", lines(&at_once));
+}
+
+#[test]
+fn what_would_tell_a_cause_is_a_step_more_and_not_the_one_that_did_not_tell_it() {
+    let one = found(advised(&Scenario::named("cause-unknown").record()), "find-the-cause").unwrap();
+    assert!(!one.how_to_verify.contains("--only"), "{}", one.how_to_verify);
+    assert!(one.how_to_verify.starts_with("Add the step"), "{}", one.how_to_verify);
+}
+
+#[test]
+fn a_copy_that_cannot_be_judged_asks_for_all_nodes_at_once() {
+    let record = Scenario::named("copy-never-together").record();
+    let one = found(advised(&record), "measure-again").unwrap();
+    assert!(one.action.contains("nodes: together"), "{}", one.action);
+    assert!(!one.how_to_verify.contains("--only"), "{}", one.how_to_verify);
+}
+
+#[test]
+fn a_rate_that_is_only_unsteady_leaves_no_need_open() {
+    let record = Scenario::named("burst").record();
+    let mut analysis = analyse(&record);
+    analysis.findings.retain(|one| one.id == FindingId::Unsteady);
+    assert!(!analysis.findings.is_empty());
+    let one = found(advise(&record, &analysis), "measure-again").unwrap();
+    assert!(!one.action.contains("need"), "{}", one.action);
+}
+
+#[test]
+fn a_run_that_limits_cpu_ended_is_told_what_to_do_about_the_host() {
+    let mut record = Scenario::named("single-only").record();
+    assert!(found(advised(&record), "quieten-the-host").is_none());
+    record.setup.limits.cpu = Some(Share(0.8));
+    let text = "the host's processors were 93 % busy for 3 s; the limit is 80 %".to_owned();
+    let (node, phase) = (Some(NodeId(0)), "transfer".to_owned());
+    let failure = Failure { node, phase, text, cause: FailureCause::Limit };
+    let failures = vec![StepFailure { pair: None, failure }];
+    record.steps[0].outcome = Some(StepOutcome::Failed { failures });
+    let first = advised(&record).remove(0);
+    assert_eq!(first.id, "quieten-the-host");
+    assert!(first.action.contains("limits.cpu (80 %) ended the run"), "{}", first.action);
+    assert!(first.action.contains("93 % busy"), "{}", first.action);
 }

@@ -15,6 +15,8 @@ pub struct BarChart {
     pub x_label: String,
     pub y_label: String,
     pub labels: Vec<String>,
+    /// That no bar can exceed: 100 of shares in percent.
+    pub y_most: Option<f64>,
     pub sets: Vec<BarSet>,
 }
 
@@ -49,6 +51,7 @@ impl BarChart {
     fn draw(&self, area: &Area<'_>) -> Drawn {
         let bars = || self.sets.iter().flat_map(|set| &set.bars).filter_map(|bar| drawable(*bar));
         let highest = bars().map(|bar| bar.y + bar.half_width.unwrap_or(0.0)).fold(0.0, f64::max);
+        let highest = self.y_most.map_or(highest * 1.08, |most| (highest * 1.08).min(most));
         let count = self.labels.len() as f64;
         let middles: Vec<f64> = (0..self.labels.len()).map(|index| index as f64 + 0.5).collect();
         let mut chart = ChartBuilder::on(area)
@@ -56,7 +59,7 @@ impl BarChart {
             .margin_right(24)
             .x_label_area_size(46)
             .y_label_area_size(64)
-            .build_cartesian_2d(Axis::new(0.0..count, middles), Axis::from_zero(highest * 1.08))?;
+            .build_cartesian_2d(Axis::new(0.0..count, middles), Axis::from_zero(highest))?;
         chart
             .configure_mesh()
             .disable_x_mesh()

@@ -1,7 +1,7 @@
 //! How long acknowledgements of SYNC transport took: their histograms, and of what they consist.
 
 use super::super::super::model::{Latency, LatencyBucket, PairEnds, Report, Throughput};
-use super::super::super::{format, parameters, summary};
+use super::super::super::{format, parameters, summary, tables};
 use super::super::chart::{Bar, BarChart, BarSet};
 use super::{Figure, slug};
 
@@ -44,7 +44,7 @@ fn sentence(name: &str, latency: &Latency) -> String {
         us(latency.p50),
         us(latency.p90),
         us(latency.p99),
-        us(latency.p999),
+        tables::p999(Some(latency)),
         us(latency.max)
     )
 }
@@ -71,6 +71,7 @@ fn histogram(sets: &[(&str, &Latency)]) -> Option<BarChart> {
         x_label: "at most, and more than the bucket before".to_owned(),
         y_label: "share of messages, %".to_owned(),
         labels: bounds.iter().map(|bound| format::microseconds(Some(*bound))).collect(),
+        y_most: Some(100.0),
         sets: sets
             .iter()
             .map(|(name, latency)| BarSet { name: (*name).to_owned(), bars: bars(latency) })
@@ -82,4 +83,25 @@ fn bar(histogram: &[LatencyBucket], bound: f64, all: u64) -> Bar {
     let counts = histogram.iter().filter(|bucket| bucket.upper_us == bound);
     let count: u64 = counts.map(|bucket| bucket.count).sum();
     Bar { y: 100.0 * count as f64 / all.max(1) as f64, half_width: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_messages_end_at_a_hundred_percent() {
+        let latency = Latency {
+            mean: Some(900.0),
+            p50: Some(900.0),
+            p90: Some(900.0),
+            p99: Some(900.0),
+            p999: None,
+            max: Some(900.0),
+            histogram: vec![LatencyBucket { upper_us: 1024.0, count: 340 }],
+        };
+        let svg = histogram(&[("acknowledgement", &latency)]).unwrap().svg("id", "title").unwrap();
+        let ends: Vec<&str> = svg.lines().map(str::trim).collect();
+        assert!(ends.contains(&"100") && !ends.contains(&"120"), "{svg}");
+    }
 }

@@ -125,6 +125,7 @@ fn sweep_chart(group: &[&Series], id: &str) -> (String, Vec<String>) {
         x_label: variable,
         y_label: format!("rate, {unit}"),
         labels: labels.clone(),
+        y_most: None,
         sets,
     };
     let charts = chart.svg(&format!("{id}-chart"), &title).into_iter().collect();
