@@ -238,7 +238,8 @@ impl<'a> Flow<'a> {
             let least = 0.9 * bdp::usable(granted).0 as f64;
             let most = granted.0 + BEYOND_BUFFER;
             let fills = under_way as f64 >= least && under_way <= most;
-            reached(held) && fills && (!self.queue() || self.is_burst(Bytes(BURST * granted.0)))
+            let burst = Bytes(most.max(BURST * granted.0));
+            reached(held) && fills && (!self.queue() || self.is_burst(burst))
         })
     }
 
