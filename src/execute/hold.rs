@@ -7,12 +7,12 @@ use redoline_proto::path::{HoldMtuEvent, HoldMtuJob, MtuHeld, MtuRestored};
 use redoline_proto::transfer::{JobId, StopCause};
 
 use super::failure;
-use crate::agents::client::{AgentClient, HoldMtuEvents};
+use crate::agents::client::{AgentClient, AgentError, HoldMtuEvents};
 use crate::agents::session::Agent;
 use crate::plan::node::NodeId;
-use crate::record::measurement::Failure;
+use crate::record::measurement::{Failure, FailureCause};
 
-pub const PHASE: &str = "change the MTU";
+const PHASE: &str = "change the MTU";
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// One interface. Dropping it restores the MTU, too, but says nothing.
@@ -65,7 +65,7 @@ impl Hold {
 
     /// Has the MTU restored; an `Err` says why it is not known to be what it was, with the way out,
     /// or that it was not held until now.
-    pub async fn release(&mut self) -> Result<(), String> {
+    pub async fn release(&mut self) -> Result<(), Failure> {
         if self.over {
             return Ok(());
         }
@@ -78,15 +78,24 @@ impl Hold {
                 Ok(Some(HoldMtuEvent::Held(held))) => self.held = Some(held),
                 Ok(Some(HoldMtuEvent::Restored(restored))) => {
                     self.over = true;
-                    return judge(self.held.as_ref(), &restored);
+                    return judge(self.held.as_ref(), &restored)
+                        .map_err(|text| self.not_held(text, FailureCause::CouldNotMeasure));
                 }
                 Ok(None) => {
                     self.over = true;
-                    return Err(self.unknown("the agent ended without a word"));
+                    let text = self.unknown("the agent ended without a word");
+                    return Err(self.not_held(text, FailureCause::CouldNotMeasure));
                 }
                 Err(error) => {
                     self.over = true;
-                    return Err(self.unknown(&failure::chain(&error)));
+                    let text = self.unknown(&failure::chain(&error));
+                    // An agent that is gone is no worse a failure for having held something.
+                    let lost = matches!(error, AgentError::Lost { .. } | AgentError::Silent { .. });
+                    let cause = match lost {
+                        true => FailureCause::Unreachable,
+                        false => FailureCause::CouldNotMeasure,
+                    };
+                    return Err(self.not_held(text, cause));
                 }
             }
         }
@@ -95,6 +104,10 @@ impl Hold {
     fn refused(&self, restored: MtuRestored) -> Failure {
         let why = restored.stopped.map(|stopped| stopped.text);
         self.could_not(why.unwrap_or_else(|| "the agent gave no reason".to_owned()))
+    }
+
+    fn not_held(&self, text: String, cause: FailureCause) -> Failure {
+        Failure { node: Some(self.node), phase: PHASE.to_owned(), text, cause }
     }
 
     fn could_not(&self, text: String) -> Failure {

@@ -9,7 +9,7 @@ use redoline_proto::transfer::{Guard, JobId, Token};
 use redoline_proto::units::Bytes;
 
 use super::events::EventSender;
-use super::hold::{self, Hold};
+use super::hold::Hold;
 use super::promise::Promise;
 use super::results::Results;
 use super::transfer::Ends;
@@ -227,9 +227,8 @@ impl<'a> Run<'a> {
     pub async fn release_holds(&mut self) -> Vec<StepFailure> {
         let mut failures = Vec::new();
         for hold in self.holds.iter_mut().rev() {
-            let Err(text) = hold.release().await else { continue };
-            let node = Some(hold.node);
-            let failure = super::failure::could_not_measure(node, hold::PHASE, text.clone());
+            let Err(failure) = hold.release().await else { continue };
+            let (node, text) = (failure.node, failure.text.clone());
             failures.push(StepFailure { pair: None, failure });
             self.events.send(Event::Warning { node, text }).await;
         }
