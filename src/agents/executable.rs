@@ -103,11 +103,9 @@ impl Executables {
                 found.add(plain);
             }
         }
+        // The controller is large; it is read and hashed only where nothing else will do.
         if found.for_this_machine().is_none() {
-            // The controller is large; it is read and hashed only where nothing else will do.
-            if found.for_this_machine().is_none() {
-                found.add(Executable::read(controller, Role::Controller)?);
-            }
+            found.add(Executable::read(controller, Role::Controller)?);
         }
         Ok(found)
     }
