@@ -50,6 +50,8 @@ fn lossy_policer_is_as_asked() -> Result<()> {
     let wan = WanSpec {
         burst: Some(Burst { credit_bytes: 1_000_000, peak_bps: None }),
         queue_bytes: Some(0),
+        // iperf3 hangs if one of its first packets is among the lost.
+        seed: 3,
         loss: 0.01,
         ..WanSpec::new(RTT, 100_000_000)
     };
